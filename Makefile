@@ -1,0 +1,69 @@
+# make [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address|thread|undefined]   ./darknet
+# make test | demo | bench | golden | oracle-cfgs | lint                      what each does: `make help`
+# Variants never mix: objects live in build/<variant>/.
+
+ONEDNN ?= 1
+DOUBLE ?= 0
+DEBUG  ?= 0
+SAN    ?=
+WERROR ?= 0
+
+ifeq ($(DOUBLE),1)
+override ONEDNN := 0
+endif
+
+# ---- nothing below needs changing for an ordinary build ------------------------------------------------------------
+
+VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(DEBUG)),-debug)$(if $(SAN),-$(SAN))
+B       := build/$(VARIANT)
+
+BACKENDS := $(if $(filter 1,$(ONEDNN)),cpu) ref
+LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
+SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c) \
+            $(LAYERS:%=src/layers/%.c) $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c)))
+APP      := $(sort $(wildcard src/*.c src/cli/*.c))
+LIB_OBJ  := $(SRC:%.c=$(B)/%.o)
+APP_OBJ  := $(APP:%.c=$(B)/%.o)
+
+WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+          $(if $(filter 1,$(WERROR)),-Werror)
+OPT    := $(if $(filter 1,$(DEBUG)),-O1 -g,-O2 -g)
+CFLAGS ?=
+ALL_CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(OPT) $(WARN) -fno-common -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) \
+              $(if $(filter 1,$(DOUBLE)),-DREAL=double) \
+              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
+LDLIBS := $(if $(filter 1,$(ONEDNN)),-ldnnl) -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+all: darknet
+
+darknet: $(B)/darknet
+	@ln -sf $< $@
+
+$(B)/darknet: $(APP_OBJ) $(LIB_OBJ)
+	$(CC) -o $@ $^ $(LDLIBS)
+
+# The folder is the registry: one LAYER(name) or BACKEND(name) line per file or folder. Rewritten when it changes.
+$(B)/layers.inc: FORCE
+	@mkdir -p $(B)
+	@printf 'LAYER(%s)\n' $(LAYERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/backends.inc: FORCE
+	@mkdir -p $(B)
+	@printf 'BACKEND(%s)\n' $(BACKENDS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(B)/src/%.o: src/%.c Makefile | $(B)/layers.inc $(B)/backends.inc
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(B)/tests/%.o: tests/%.c Makefile | $(B)/layers.inc $(B)/backends.inc
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests -c -o $@ $<
+
+# Each file in tests/unit, tests/layers, tests/train is one cmocka program of its own.
+$(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
+	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
+
+clean:
+	rm -rf build darknet tests/bin
+
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
+.PHONY: all clean FORCE
+.SECONDARY:

@@ -1,0 +1,149 @@
+#include "cpu.h"
+#include "core/mem.h"
+
+struct pool {
+    const struct cpu *cpu;
+    enum pool_kind kind;
+    struct order in;
+    size_t rows, rows_back;
+    struct op run, back; /* maxima */
+    size_t at_sum;       /* in scratch: the gradient before it is added */
+};
+
+/* Where the arguments stand: see dnn_pool. */
+enum { TRAIN_MASK = 2 };
+
+static void pool_drop(struct pool_plan *plan)
+{
+    struct pool *s = plan->self;
+    if (!s) return;
+    op_drop(&s->run);
+    op_drop(&s->back);
+    mem_free(s);
+    plan->self = NULL;
+}
+
+/* The backward pass over fewer rows needs a forward primitive of that many rows to be made from; the workspace of the
+ * real one begins with the same rows. */
+static int plan_back(struct pool *s, struct dnn_pool p, int rows_back, struct err *e)
+{
+    struct op hint;
+    p.in.n = p.out.n = rows_back;
+    TRY(dnn_pool(&hint, s->cpu, &p, PASS_TRAIN, NULL, e));
+    int rc = dnn_pool(&s->back, s->cpu, &p, PASS_DATA, &hint, e);
+    op_drop(&hint);
+    return rc;
+}
+
+static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct pool_plan *plan,
+                    struct err *e)
+{
+    struct dnn_pool p = { d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
+    TRY(dnn_pool(&s->run, s->cpu, &p, d->train ? PASS_TRAIN : PASS_INFER, NULL, e));
+    plan->scratch_bytes = s->run.scratch_bytes;
+    if (!d->train) return OK;
+    plan->workspace_bytes = op_arg_bytes(&s->run, TRAIN_MASK);
+    TRY(plan_back(s, p, d->rows_back, e));
+    size_t end = s->back.scratch_bytes;
+    cpu_carve(&end, 0);
+    s->at_sum = cpu_carve(&end, s->rows_back * s->in.row * sizeof(float));
+    if (end > plan->scratch_bytes) plan->scratch_bytes = end;
+    return OK;
+}
+
+static int pool_plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct pool_plan *plan,
+                     struct err *e)
+{
+    *plan = (struct pool_plan){ 0 };
+    TRY(order_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
+    struct pool *s = mem_alloc(1, sizeof *s);
+    if (!s) return fail(e, E_MEM, "no memory to plan a pooling");
+    plan->self = s;
+    s->cpu = cpu_of(be);
+    s->kind = d->kind;
+    s->in = order_of(d->in->shape, d->in->layout);
+    s->rows = (size_t)d->in->shape.n;
+    s->rows_back = (size_t)d->rows_back;
+    int rc = d->kind == POOL_MAX ? plan_max(s, d, out, plan, e) : OK;
+    if (rc) pool_drop(plan);
+    return rc;
+}
+
+/* ---- average over the map: dense n, c, 1, 1 on the other side ----------------------------------------------------- */
+
+struct average {
+    const struct order *in;
+    const float *from;
+    float *to;
+    int add;
+};
+
+enum { WIDTH = 16 };
+
+/* out[0..width) = the means of channels that lie next to each other. */
+static void mean_of(const struct order *o, const float *x, size_t width, float *out)
+{
+    float sum[WIDTH] = { 0 };
+    for (size_t p = 0; p < o->hw; p++)
+        for (size_t j = 0; j < width; j++) sum[j] += x[p * o->block + j];
+    for (size_t j = 0; j < width; j++) out[j] = sum[j] / (float)o->hw;
+}
+
+static size_t neighbours(const struct order *o, size_t c)
+{
+    size_t n = o->block - c % o->block;
+    if (n > WIDTH) n = WIDTH;
+    return n < o->c - c ? n : o->c - c;
+}
+
+static void average_rows(void *ctx, size_t first, size_t last)
+{
+    const struct average *k = ctx;
+    const struct order *o = k->in;
+    for (size_t n = first; n < last; n++)
+        for (size_t c = 0; c < o->c; c += neighbours(o, c))
+            mean_of(o, k->from + order_at(o, n, c, 0), neighbours(o, c), k->to + n * o->c + c);
+}
+
+static void spread_rows(void *ctx, size_t first, size_t last)
+{
+    const struct average *k = ctx;
+    const struct order *o = k->in;
+    for (size_t n = first; n < last; n++)
+        for (size_t c = 0; c < o->c; c++) {
+            float g = k->from[n * o->c + c] / (float)o->hw, *to = k->to + order_at(o, n, c, 0);
+            for (size_t p = 0; p < o->hw; p++) to[p * o->block] = g + (k->add ? to[p * o->block] : 0);
+        }
+}
+
+static int pool_forward(const struct pool_plan *plan, const void *x, void *y, void *workspace, void *scratch)
+{
+    const struct pool *s = plan->self;
+    if (s->kind == POOL_MAX) return op_run(&s->run, (const void *[]){ x, y, workspace }, scratch);
+    struct average k = { &s->in, x, y, 0 };
+    cpu_share(s->cpu, s->rows, 1, average_rows, &k);
+    return OK;
+}
+
+static int pool_backward(const struct pool_plan *plan, const void *workspace, const void *gy, void *gx, int add,
+                         void *scratch)
+{
+    const struct pool *s = plan->self;
+    if (s->kind == POOL_AVERAGE) {
+        struct average k = { &s->in, gy, gx, add };
+        cpu_share(s->cpu, s->rows_back, 1, spread_rows, &k);
+        if (!add) order_pad(s->cpu, &s->in, s->rows_back, gx);
+        return OK;
+    }
+    void *to = add ? cpu_at(scratch, s->at_sum) : gx;
+    TRY(op_run(&s->back, (const void *[]){ gy, to, workspace }, scratch));
+    if (add) cpu_add(s->cpu, s->rows_back * s->in.row, to, gx);
+    return OK;
+}
+
+const struct pool_ops cpu_pool = {
+    .plan = pool_plan,
+    .forward = pool_forward,
+    .backward = pool_backward,
+    .drop = pool_drop,
+};

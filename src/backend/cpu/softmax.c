@@ -1,0 +1,166 @@
+#include "cpu.h"
+#include <math.h>
+#include "core/mem.h"
+
+/* Rows are few and short beside what feeds them: plain C, a row at a time, in dense order. */
+struct softmax {
+    const struct cpu *cpu;
+    struct order in, dense;
+    int flat; /* the input is dense already */
+    size_t rows, rows_back, group;
+    double temperature, smooth;
+    size_t at_loss; /* in scratch: a loss a row, so that their sum has one order whatever the threads */
+};
+
+static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct softmax_plan *plan,
+                        struct err *e)
+{
+    *plan = (struct softmax_plan){ 0 };
+    size_t inputs = shape_row(d->in->shape);
+    if (d->groups < 1 || inputs % (size_t)d->groups)
+        return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, inputs);
+    TRY(order_tensor(out, NULL, e));
+    struct softmax *s = mem_alloc(1, sizeof *s);
+    if (!s) return fail(e, E_MEM, "no memory to plan a softmax");
+    struct shape shape = d->in->shape;
+    *s = (struct softmax){ .cpu = cpu_of(be), .in = order_of(shape, d->in->layout), .dense = order_of(shape, NULL),
+                           .rows = (size_t)shape.n, .rows_back = (size_t)d->rows_back,
+                           .group = inputs / (size_t)d->groups, .temperature = d->temperature,
+                           .smooth = d->smooth };
+    s->flat = order_same(shape, d->in->layout, NULL);
+    if (!s->flat) cpu_carve(&plan->scratch_bytes, s->dense.row * s->rows * sizeof(float));
+    s->at_loss = cpu_carve(&plan->scratch_bytes, s->rows * sizeof(double));
+    plan->self = s;
+    return OK;
+}
+
+struct job {
+    const struct softmax *s;
+    const float *x, *gy; /* logits or probabilities; gradient from above, or NULL */
+    float *to;
+    const int *label;
+    size_t scored;
+    double *loss;
+    int add;
+};
+
+/* What the loss wants of output k in a row of that label. */
+static double truth(const struct softmax *s, size_t k, size_t label)
+{
+    if (s->smooth == 0) return k == label;
+    return k == label ? 1 - s->smooth : s->smooth / (double)(s->dense.row - 1);
+}
+
+/* The logarithm of the sum of exp((x - most) / temperature). */
+static double log_sum(const struct softmax *s, const float *x, float *most)
+{
+    *most = x[0];
+    for (size_t i = 1; i < s->group; i++)
+        if (x[i] > *most) *most = x[i];
+    double sum = 0;
+    for (size_t i = 0; i < s->group; i++) sum += exp(((double)x[i] - (double)*most) / s->temperature);
+    return log(sum);
+}
+
+static void forward_rows(void *ctx, size_t first, size_t last)
+{
+    const struct job *k = ctx;
+    const struct softmax *s = k->s;
+    size_t row = s->dense.row;
+    for (size_t n = first; n < last; n++) {
+        const float *x = k->x + n * row;
+        int scored = k->label && n < k->scored;
+        double loss = 0;
+        for (size_t g = 0; g < row; g += s->group) {
+            float most;
+            double log_of = log_sum(s, x + g, &most);
+            for (size_t i = g; i < g + s->group; i++) {
+                double log_p = ((double)x[i] - (double)most) / s->temperature - log_of;
+                k->to[n * row + i] = (float)exp(log_p);
+                double t = scored ? truth(s, i, (size_t)k->label[n]) : 0;
+                if (t != 0) loss -= t * log_p;
+            }
+        }
+        k->loss[n] = loss;
+    }
+}
+
+static int labels_valid(const struct softmax *s, const int *label, int scored)
+{
+    for (int n = 0; label && n < scored; n++)
+        if (label[n] < 0 || (size_t)label[n] >= s->dense.row) return 0;
+    return scored >= 0 && (size_t)scored <= s->rows;
+}
+
+static int softmax_forward(const struct softmax_plan *plan, const void *x, const int *label, int scored, void *p,
+                           double *loss, void *scratch)
+{
+    const struct softmax *s = plan->self;
+    if (!labels_valid(s, label, scored)) return E_ARG;
+    struct job k = { .s = s, .x = x, .to = p, .label = label, .scored = (size_t)scored,
+                     .loss = cpu_at(scratch, s->at_loss) };
+    if (!s->flat) {
+        struct view from = { s->in, 0, (float *)x }, to = { s->dense, 0, scratch };
+        order_copy(s->cpu, &to, &from, s->rows, s->in.c, 0);
+        k.x = scratch;
+    }
+    cpu_share(s->cpu, s->rows, 1, forward_rows, &k);
+    if (!label) return OK;
+    *loss = 0;
+    for (int n = 0; n < scored; n++) *loss += k.loss[n];
+    return OK;
+}
+
+/* With t the truth and T its sum over the group: d loss / dx = (T p - t) / temperature, and from above
+ * p (gy - sum of p gy) / temperature. */
+static void backward_rows(void *ctx, size_t first, size_t last)
+{
+    const struct job *k = ctx;
+    const struct softmax *s = k->s;
+    size_t row = s->dense.row;
+    for (size_t n = first; n < last; n++) {
+        const float *p = k->x + n * row, *gy = k->gy ? k->gy + n * row : NULL;
+        int scored = k->label && n < k->scored;
+        for (size_t g = 0; g < row; g += s->group) {
+            double dot = 0, all = 0;
+            for (size_t i = g; i < g + s->group; i++) {
+                if (gy) dot += (double)p[i] * (double)gy[i];
+                if (scored) all += truth(s, i, (size_t)k->label[n]);
+            }
+            for (size_t i = g; i < g + s->group; i++) {
+                double d = gy ? (double)p[i] * ((double)gy[i] - dot) : 0;
+                if (scored) d += (all * (double)p[i] - truth(s, i, (size_t)k->label[n])) / (double)k->scored;
+                float *to = k->to + n * row + i;
+                *to = (float)(d / s->temperature) + (k->add ? *to : 0);
+            }
+        }
+    }
+}
+
+static int softmax_backward(const struct softmax_plan *plan, const void *p, const int *label, int scored,
+                            const void *gy, void *gx, int add, void *scratch)
+{
+    const struct softmax *s = plan->self;
+    if (!labels_valid(s, label, scored)) return E_ARG;
+    struct job k = { .s = s, .x = p, .gy = gy, .to = s->flat ? gx : scratch, .label = label, .scored = (size_t)scored,
+                     .add = s->flat && add };
+    cpu_share(s->cpu, s->rows_back, 1, backward_rows, &k);
+    if (s->flat) return OK;
+    struct view from = { s->dense, 0, scratch }, to = { s->in, 0, gx };
+    order_copy(s->cpu, &to, &from, s->rows_back, s->in.c, add);
+    if (!add) order_pad(s->cpu, &s->in, s->rows_back, gx);
+    return OK;
+}
+
+static void softmax_drop(struct softmax_plan *plan)
+{
+    mem_free(plan->self);
+    plan->self = NULL;
+}
+
+const struct softmax_ops cpu_softmax = {
+    .plan = softmax_plan,
+    .forward = softmax_forward,
+    .backward = softmax_backward,
+    .drop = softmax_drop,
+};

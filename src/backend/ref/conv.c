@@ -1,0 +1,194 @@
+/* Convolution, directly: for every plane of the result, the planes it depends on and the cells of the window
+ * ("taps"). The innermost loops run along a row of pixels: simple to read, and they vectorise. */
+#include "ref.h"
+
+struct conv {
+    struct shape in, out;
+    int size, stride, pad, groups, rows_back, add_gx;
+    enum act act; /* applied by forward */
+};
+
+/* One cell of the window, and the outputs [y0, y1) x [x0, x1) for which it lies inside the image:
+ * output (y, x) meets input (y * stride + dy, x * stride + dx). */
+struct tap {
+    int y0, y1, x0, x1;
+    int dy, dx;
+};
+
+/* Outputs [from, to) along one axis. */
+static void inside(int shift, int stride, int in, int out, int *from, int *to)
+{
+    int last = in - 1 - shift;
+    *from = shift < 0 ? (-shift + stride - 1) / stride : 0;
+    *to = last < 0 ? 0 : last / stride + 1;
+    if (*to > out) *to = out;
+}
+
+static struct tap tap_at(const struct conv *s, int k)
+{
+    struct tap t = { .dy = k / s->size - s->pad, .dx = k % s->size - s->pad };
+    inside(t.dy, s->stride, s->in.h, s->out.h, &t.y0, &t.y1);
+    inside(t.dx, s->stride, s->in.w, s->out.w, &t.x0, &t.x1);
+    return t;
+}
+
+/* y += w * x, for one tap and a pair of planes. */
+static void tap_forward(const struct conv *s, struct tap t, double w, const real *restrict x,
+                        double *restrict y)
+{
+    for (int i = t.y0; i < t.y1; i++) {
+        const real *restrict from = x + (ptrdiff_t)(i * s->stride + t.dy) * s->in.w;
+        double *restrict to = y + (ptrdiff_t)i * s->out.w;
+        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j] += w * from[j * s->stride + t.dx];
+    }
+}
+
+/* gx += w * gy: the transpose. */
+static void tap_back(const struct conv *s, struct tap t, double w, const real *restrict gy,
+                     double *restrict gx)
+{
+    for (int i = t.y0; i < t.y1; i++) {
+        const real *restrict from = gy + (ptrdiff_t)i * s->out.w;
+        double *restrict to = gx + (ptrdiff_t)(i * s->stride + t.dy) * s->in.w;
+        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j * s->stride + t.dx] += w * from[j];
+    }
+}
+
+/* dLoss/dw of one tap, from one pair of planes: adds its parts to a row of out.w sums. */
+static void tap_weight(const struct conv *s, struct tap t, const real *restrict x, const real *restrict gy,
+                       double *restrict sum)
+{
+    for (int i = t.y0; i < t.y1; i++) {
+        const real *restrict a = x + (ptrdiff_t)(i * s->stride + t.dy) * s->in.w;
+        const real *restrict b = gy + (ptrdiff_t)i * s->out.w;
+        for (ptrdiff_t j = t.x0; j < t.x1; j++) sum[j] += (double)a[j * s->stride + t.dx] * b[j];
+    }
+}
+
+static int inputs_of_group(const struct conv *s) { return s->in.c / s->groups; }
+static int filters_of_group(const struct conv *s) { return s->out.c / s->groups; }
+static int taps(const struct conv *s) { return s->size * s->size; }
+
+/* Offset of the window for input c (counted within the group) of filter o. */
+static ptrdiff_t window(const struct conv *s, int o, int c)
+{
+    return ((ptrdiff_t)o * inputs_of_group(s) + c) * taps(s);
+}
+
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+                struct err *e)
+{
+    (void)be;
+    *p = (struct linear_plan){ 0 };
+    struct shape in = d->in->shape, o = out->shape;
+    if (d->groups < 1 || in.c % d->groups || o.c % d->groups)
+        return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
+                    d->groups, in.c, o.c);
+    TRY(ref_tensor(out, e));
+    TRY(ref_bytes((struct shape){ o.c, in.c / d->groups, d->size, d->size }, sizeof(real), &p->weight_bytes,
+                  e));
+    size_t a, b; /* scratch is a plane of sums, of the output or of the input */
+    TRY(ref_bytes((struct shape){ 1, 1, in.h, in.w }, sizeof(double), &a, e));
+    TRY(ref_bytes((struct shape){ 1, 1, o.h, o.w }, sizeof(double), &b, e));
+    p->scratch_bytes = a > b ? a : b;
+    p->fused = !d->train;
+    TRY(ref_self(&p->self, sizeof(struct conv), e));
+    *(struct conv *)p->self = (struct conv){
+        .in = in,
+        .out = o,
+        .size = d->size,
+        .stride = d->stride,
+        .pad = d->pad,
+        .groups = d->groups,
+        .rows_back = d->rows_back,
+        .add_gx = d->add_gx,
+        .act = d->train ? ACT_LINEAR : d->act,
+    };
+    return OK;
+}
+
+/* sum = plane o of row n of the result. */
+static void filter(const struct conv *s, int n, int o, const real *x, const real *w, double *sum)
+{
+    int first = o / filters_of_group(s) * inputs_of_group(s);
+    for (int c = 0; c < inputs_of_group(s); c++)
+        for (int k = 0; k < taps(s); k++)
+            tap_forward(s, tap_at(s, k), w[window(s, o, c) + k], x + ref_plane(s->in, n, first + c), sum);
+}
+
+static int forward(const struct linear_plan *p, const void *x, const void *w, const real *bias, void *y,
+                   void *scratch)
+{
+    const struct conv *s = p->self;
+    double *sum = scratch;
+    ptrdiff_t pixels = (ptrdiff_t)s->out.h * s->out.w;
+    for (int n = 0; n < s->out.n; n++)
+        for (int o = 0; o < s->out.c; o++) {
+            real *to = (real *)y + ref_plane(s->out, n, o);
+            for (ptrdiff_t i = 0; i < pixels; i++) sum[i] = bias ? bias[o] : 0;
+            filter(s, n, o, x, w, sum);
+            for (ptrdiff_t i = 0; i < pixels; i++) to[i] = act_apply(s->act, (real)sum[i]);
+        }
+    return OK;
+}
+
+static void back_data(const struct conv *s, const real *w, const real *gy, real *gx, double *sum)
+{
+    ptrdiff_t pixels = (ptrdiff_t)s->in.h * s->in.w;
+    for (int n = 0; n < s->rows_back; n++)
+        for (int c = 0; c < s->in.c; c++) {
+            int group = c / inputs_of_group(s), first = group * filters_of_group(s);
+            for (ptrdiff_t i = 0; i < pixels; i++) sum[i] = 0;
+            for (int o = first; o < first + filters_of_group(s); o++)
+                for (int k = 0; k < taps(s); k++)
+                    tap_back(s, tap_at(s, k), w[window(s, o, c % inputs_of_group(s)) + k],
+                             gy + ref_plane(s->out, n, o), sum);
+            real *to = gx + ref_plane(s->in, n, c);
+            for (ptrdiff_t i = 0; i < pixels; i++) ref_put(&to[i], sum[i], s->add_gx);
+        }
+}
+
+/* Of tap k of the window for input c (counted within the group) of filter o. */
+static double back_weight(const struct conv *s, int o, int c, int k, const real *x, const real *gy,
+                          double *sum)
+{
+    int from = o / filters_of_group(s) * inputs_of_group(s) + c;
+    double all = 0;
+    for (int j = 0; j < s->out.w; j++) sum[j] = 0;
+    for (int n = 0; n < s->rows_back; n++)
+        tap_weight(s, tap_at(s, k), x + ref_plane(s->in, n, from), gy + ref_plane(s->out, n, o), sum);
+    for (int j = 0; j < s->out.w; j++) all += sum[j];
+    return all;
+}
+
+static void back_weights(const struct conv *s, const real *x, const real *gy, real *gw, int add, double *sum)
+{
+    for (int o = 0; o < s->out.c; o++)
+        for (int c = 0; c < inputs_of_group(s); c++)
+            for (int k = 0; k < taps(s); k++)
+                ref_put(&gw[window(s, o, c) + k], back_weight(s, o, c, k, x, gy, sum), add);
+}
+
+static void back_bias(const struct conv *s, const real *gy, real *gbias, int add)
+{
+    for (int o = 0; o < s->out.c; o++) {
+        double sum = 0;
+        for (int n = 0; n < s->rows_back; n++) {
+            const real *g = gy + ref_plane(s->out, n, o);
+            for (ptrdiff_t i = 0; i < (ptrdiff_t)s->out.h * s->out.w; i++) sum += g[i];
+        }
+        ref_put(&gbias[o], sum, add);
+    }
+}
+
+static int backward(const struct linear_plan *p, const void *x, const void *w, const void *gy, void *gx,
+                    void *gw, real *gbias, int add, void *scratch)
+{
+    const struct conv *s = p->self;
+    if (gx) back_data(s, w, gy, gx, scratch);
+    if (gw) back_weights(s, x, gy, gw, add, scratch);
+    if (gbias) back_bias(s, gy, gbias, add);
+    return OK;
+}
+
+const struct linear_ops ref_conv = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_drop };

@@ -1,0 +1,100 @@
+/* Maximum over windows, average over the whole map. Both work plane by plane. */
+#include "ref.h"
+#include "core/mem.h"
+
+struct pool {
+    struct shape in, out;
+    enum pool_kind kind;
+    int size, stride, offset, rows_back; /* windows start at i * stride - offset */
+};
+
+static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct pool_plan *p,
+                struct err *e)
+{
+    (void)be;
+    *p = (struct pool_plan){ 0 };
+    TRY(ref_tensor(out, e));
+    if (d->train && d->kind == POOL_MAX) /* for each output, the index of its maximum in the input plane */
+        TRY(ref_bytes(out->shape, sizeof(ptrdiff_t), &p->workspace_bytes, e));
+    TRY(ref_self(&p->self, sizeof(struct pool), e));
+    *(struct pool *)p->self = (struct pool){
+        .in = d->in->shape,
+        .out = out->shape,
+        .kind = d->kind,
+        .size = d->size,
+        .stride = d->stride,
+        .offset = d->pad / 2,
+        .rows_back = d->rows_back,
+    };
+    return OK;
+}
+
+static ptrdiff_t planes(const struct pool *s, int rows) { return (ptrdiff_t)rows * s->in.c; }
+static ptrdiff_t pixels(struct shape s) { return (ptrdiff_t)s.h * s.w; }
+
+/* Index of the first maximum in the window of output (oy, ox). */
+static ptrdiff_t window_max(const struct pool *s, const real *x, int oy, int ox)
+{
+    int y0 = oy * s->stride - s->offset, y1 = y0 + s->size < s->in.h ? y0 + s->size : s->in.h;
+    int x0 = ox * s->stride - s->offset, x1 = x0 + s->size < s->in.w ? x0 + s->size : s->in.w;
+    int top = y0 > 0 ? y0 : 0, left = x0 > 0 ? x0 : 0;
+    ptrdiff_t row = (ptrdiff_t)top * s->in.w, best = row + left;
+    for (int i = top; i < y1; i++, row += s->in.w)
+        for (int j = left; j < x1; j++)
+            if (x[row + j] > x[best]) best = row + j;
+    return best;
+}
+
+static void plane_max(const struct pool *s, const real *x, real *y, ptrdiff_t *where)
+{
+    ptrdiff_t at = 0;
+    for (int i = 0; i < s->out.h; i++)
+        for (int j = 0; j < s->out.w; j++, at++) {
+            ptrdiff_t best = window_max(s, x, i, j);
+            y[at] = x[best];
+            if (where) where[at] = best;
+        }
+}
+
+static int forward(const struct pool_plan *p, const void *x, void *y, void *workspace, void *scratch)
+{
+    (void)scratch;
+    const struct pool *s = p->self;
+    for (ptrdiff_t k = 0; k < planes(s, s->in.n); k++) {
+        const real *from = (const real *)x + k * pixels(s->in);
+        real *to = (real *)y + k * pixels(s->out);
+        if (s->kind == POOL_MAX) {
+            plane_max(s, from, to, workspace ? (ptrdiff_t *)workspace + k * pixels(s->out) : NULL);
+            continue;
+        }
+        double sum = 0;
+        for (ptrdiff_t i = 0; i < pixels(s->in); i++) sum += from[i];
+        *to = (real)(sum / (double)pixels(s->in));
+    }
+    return OK;
+}
+
+static int backward(const struct pool_plan *p, const void *workspace, const void *gy, void *gx, int add,
+                    void *scratch)
+{
+    (void)scratch;
+    const struct pool *s = p->self;
+    for (ptrdiff_t k = 0; gx && k < planes(s, s->rows_back); k++) {
+        const real *g = (const real *)gy + k * pixels(s->out);
+        real *to = (real *)gx + k * pixels(s->in);
+        double rest = s->kind == POOL_MAX ? 0 : *g / (double)pixels(s->in);
+        for (ptrdiff_t i = 0; i < pixels(s->in); i++) ref_put(&to[i], rest, add);
+        if (s->kind != POOL_MAX) continue;
+        const ptrdiff_t *where = (const ptrdiff_t *)workspace + k * pixels(s->out);
+        for (ptrdiff_t i = 0; i < pixels(s->out); i++) ref_put(&to[where[i]], g[i], 1);
+    }
+    return OK;
+}
+
+static void drop(struct pool_plan *p)
+{
+    mem_free(p->self);
+    p->self = NULL;
+}
+
+const struct pool_ops ref_pool = { plan, forward, backward, drop };

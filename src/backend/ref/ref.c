@@ -1,0 +1,139 @@
+/* The reference backend: plain C, serial, float or double. It says what every operation means; the others are
+ * tested against it. Where clarity and speed disagree, clarity wins. */
+#include "ref.h"
+#include <string.h>
+#include "core/mem.h"
+
+int ref_bytes(struct shape s, size_t each, size_t *bytes, struct err *e)
+{
+    int wrong = s.n <= 0 || s.c <= 0 || s.h <= 0 || s.w <= 0;
+    if (wrong || mem_mul((size_t)s.n, (size_t)s.c, bytes) || mem_mul(*bytes, (size_t)s.h, bytes) ||
+        mem_mul(*bytes, (size_t)s.w, bytes) || mem_mul(*bytes, each, bytes) || *bytes > PTRDIFF_MAX)
+        return fail(e, E_ARG, "a tensor of %d x %d x %d x %d numbers is empty or too large for this machine",
+                    s.n, s.c, s.h, s.w);
+    return OK;
+}
+
+int ref_tensor(struct tensor *t, struct err *e)
+{
+    t->layout = NULL;
+    return ref_bytes(t->shape, sizeof(real), &t->bytes, e);
+}
+
+int ref_self(void **self, size_t bytes, struct err *e)
+{
+    *self = mem_alloc(1, bytes);
+    return *self ? OK : fail(e, E_MEM, "no memory to plan an operation (%zu bytes)", bytes);
+}
+
+int ref_pack(const struct linear_plan *p, const real *host, void *w)
+{
+    memcpy(w, host, p->weight_bytes);
+    return OK;
+}
+
+int ref_unpack(const struct linear_plan *p, const void *w, real *host)
+{
+    memcpy(host, w, p->weight_bytes);
+    return OK;
+}
+
+void ref_linear_drop(struct linear_plan *p)
+{
+    mem_free(p->self);
+    p->self = NULL;
+}
+
+static const char *version(void)
+{
+    return sizeof(real) == sizeof(double) ? "plain C, double precision" : "plain C, single precision";
+}
+
+static int open_device(struct backend *be, int index, struct err *e)
+{
+    if (index) return fail(e, E_DEVICE, "device 'ref:%d': there is only one, write 'ref'", index);
+    be->self = NULL;
+    return OK;
+}
+
+static void close_device(struct backend *be) { (void)be; }
+
+static size_t room(struct backend *be)
+{
+    (void)be;
+    return mem_room();
+}
+
+static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
+{
+    (void)be;
+    *out = mem_alloc(bytes, 1);
+    return *out ? OK : fail(e, E_MEM, "cannot get %zu bytes of memory; a smaller batch needs less", bytes);
+}
+
+static void release(struct backend *be, void *p)
+{
+    (void)be;
+    mem_free(p);
+}
+
+static int upload(struct backend *be, void *to, const void *host, size_t bytes)
+{
+    (void)be;
+    memcpy(to, host, bytes);
+    return OK;
+}
+
+static int download(struct backend *be, void *host, const void *from, size_t bytes)
+{
+    (void)be;
+    memcpy(host, from, bytes);
+    return OK;
+}
+
+static int read_rows(struct backend *be, const struct tensor *t, int row, int rows, real *host)
+{
+    (void)be;
+    memcpy(host, (const real *)t->data + ref_rows(t->shape, row),
+           (size_t)ref_rows(t->shape, rows) * sizeof *host);
+    return OK;
+}
+
+static int write_rows(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
+{
+    (void)be;
+    real *to = (real *)t->data + ref_rows(t->shape, row);
+    for (ptrdiff_t i = 0; i < ref_rows(t->shape, rows); i++) ref_put(&to[i], host[i], add);
+    return OK;
+}
+
+static int sync_device(struct backend *be, struct err *e)
+{
+    (void)be, (void)e;
+    return OK;
+}
+
+extern const struct backend_ops backend_ref;
+const struct backend_ops backend_ref = {
+    .name = "ref",
+    .version = version,
+    .open = open_device,
+    .close = close_device,
+    .room = room,
+    .alloc = alloc,
+    .free = release,
+    .upload = upload,
+    .download = download,
+    .read = read_rows,
+    .write = write_rows,
+    .sync = sync_device,
+    .conv = &ref_conv,
+    .dense = &ref_dense,
+    .norm = &ref_norm,
+    .act = &ref_act,
+    .drop = &ref_drop,
+    .pool = &ref_pool,
+    .join = &ref_join,
+    .softmax = &ref_softmax,
+    .sgd = &ref_sgd,
+};

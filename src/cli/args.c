@@ -1,0 +1,176 @@
+/* The flags, as a table, and the parser over it. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/mem.h"
+#include "core/text.h"
+
+enum flag_type {
+    FLAG_SWITCH, /* int: set to 1 */
+    FLAG_COUNT,  /* int >= 1 */
+    FLAG_SEED,   /* uint64_t */
+    FLAG_TEXT,   /* const char * */
+    FLAG_SET,    /* goes to cli.set */
+    FLAG_GPU     /* refused with a reason */
+};
+struct flag {
+    const char *name;
+    enum flag_type type;
+    size_t at;
+    unsigned commands;
+    const char *value, *help;
+};
+
+enum {
+    NETS = CMD_TRAIN | CMD_VALID | CMD_PREDICT | CMD_OPS | CMD_PARTIAL,
+    RUNS = CMD_TRAIN | CMD_VALID | CMD_PREDICT,
+    ALL = NETS | CMD_STRIP | CMD_VERSION | CMD_HELP
+};
+
+#define AT(f) offsetof(struct cli, f)
+static const struct flag flags[] = {
+    { "clear", FLAG_SWITCH, AT(clear), CMD_TRAIN, NULL, "count iterations from 0, whatever the weights say" },
+    { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
+    { "seed", FLAG_SEED, AT(seed), RUNS, "N", "of everything random (1)" },
+    { "metrics", FLAG_TEXT, AT(metrics), CMD_TRAIN, "FILE", "where the CSV goes (BACKUP/BASE_metrics.csv)" },
+    { "v", FLAG_SWITCH, AT(verbose), CMD_VALID, NULL, "a line for every image, as Darknet prints them" },
+    { "confusion", FLAG_TEXT, AT(confusion), CMD_VALID, "FILE", "write the confusion matrix as CSV" },
+    { "t", FLAG_COUNT, AT(top), RUNS, "K", "k of top-k (top= of the data file)" },
+    { "letterbox", FLAG_SWITCH, AT(letterbox), CMD_PREDICT, NULL,
+      "fit the image inside the input, rest gray (default)" },
+    { "center", FLAG_SWITCH, AT(center), CMD_PREDICT, NULL, "resize the central part, as valid does" },
+    { "list", FLAG_TEXT, AT(list), CMD_PREDICT, "FILE",
+      "predict the images that a text file names, one a line" },
+    { "workers", FLAG_COUNT, AT(workers), CMD_TRAIN | CMD_VALID, "N",
+      "threads that load images (one per core)" },
+    { "threads", FLAG_COUNT, AT(threads), NETS, "N", "threads that compute (one per core)" },
+    { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what computes: see darknet version" },
+    { "set", FLAG_SET, 0, NETS, "SECTION.KEY=VALUE", "override a key of the cfg; repeatable" },
+    { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "accepted: this build computes on the CPU" },
+    { "i", FLAG_GPU, 0, NETS, NULL, NULL },
+    { "gpus", FLAG_GPU, 0, NETS, NULL, NULL },
+    { "help", FLAG_SWITCH, AT(help), ALL, NULL, "this text (also -h)" },
+    { "h", FLAG_SWITCH, AT(help), ALL, NULL, NULL },
+};
+enum { NFLAGS = sizeof flags / sizeof *flags };
+
+static const struct flag *find_flag(const char *name, unsigned command)
+{
+    for (int i = 0; i < NFLAGS; i++)
+        if (flags[i].commands & command && !strcmp(flags[i].name, name)) return &flags[i];
+    return NULL;
+}
+
+static int unknown_flag(const char *given, const char *name, unsigned command, struct err *e)
+{
+    const char *known[NFLAGS];
+    size_t n = 0;
+    for (int i = 0; i < NFLAGS; i++)
+        if (flags[i].commands & command && flags[i].type != FLAG_GPU) known[n++] = flags[i].name;
+    const char *near = text_nearest(name, known, n, sizeof *known);
+    return fail(e, E_ARG, "unknown flag %.60s%s%s%s (--help lists those of this command)", given,
+                near ? "; did you mean -" : "", near ? near : "", near ? "?" : "");
+}
+
+static int parse_count(const char *name, const char *value, int *to, struct err *e)
+{
+    char *end;
+    long v = strtol(value, &end, 10);
+    if (end == value || *end || v < 1 || v > INT_MAX)
+        return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 1", name, value);
+    *to = (int)v;
+    return OK;
+}
+
+static int parse_seed(const char *value, uint64_t *to, struct err *e)
+{
+    char *end;
+    unsigned long long v = strtoull(value, &end, 10);
+    if (end == value || *end || *value == '-')
+        return fail(e, E_ARG, "-seed %.60s: expected a whole number of at least 0", value);
+    *to = v;
+    return OK;
+}
+
+static int store_flag(struct cli *c, const struct flag *f, const char *value, struct err *e)
+{
+    char *at = (char *)c + f->at;
+    switch (f->type) {
+    case FLAG_SWITCH: *(int *)(void *)at = 1; return OK;
+    case FLAG_COUNT: return parse_count(f->name, value, (int *)(void *)at, e);
+    case FLAG_SEED: return parse_seed(value, (uint64_t *)(void *)at, e);
+    case FLAG_TEXT: *(const char **)(void *)at = value; return OK;
+    case FLAG_SET: c->set[c->nset++] = value; return OK;
+    case FLAG_GPU: break;
+    }
+    return fail(e, E_DEVICE, "-%s %.60s: this build has no GPU backend; leave the flag out", f->name, value);
+}
+
+/* Takes argv[*i] and, for a flag with a value, the word after it. */
+static int take_word(struct cli *c, int argc, char **argv, int *i, const struct command *cmd, struct err *e)
+{
+    const char *word = argv[*i];
+    if (word[0] != '-' || !word[1]) {
+        c->arg[c->narg++] = word;
+        return OK;
+    }
+    const char *name = word + (word[1] == '-' ? 2 : 1);
+    const struct flag *f = find_flag(name, cmd->id);
+    if (!f) return unknown_flag(word, name, cmd->id, e);
+    if (f->type == FLAG_SWITCH) return store_flag(c, f, NULL, e);
+    if (*i + 1 >= argc) return fail(e, E_ARG, "%.60s needs a value after it", word);
+    return store_flag(c, f, argv[++*i], e);
+}
+
+static int check_count(const struct cli *c, const struct command *cmd, struct err *e)
+{
+    const char *group = cmd->group ? cmd->group : "", *space = cmd->group ? " " : "";
+    if (c->help || (c->narg >= cmd->min && (cmd->max < 0 || c->narg <= cmd->max))) return OK;
+    if (c->narg > cmd->max && cmd->max >= 0)
+        return fail(e, E_ARG, "%s%s%s: unexpected argument '%.80s'; usage: darknet %s", group, space,
+                    cmd->name, c->arg[cmd->max], cmd->usage);
+    return fail(e, E_ARG, "%s%s%s: too few arguments; usage: darknet %s", group, space, cmd->name,
+                cmd->usage);
+}
+
+int args_words(const char *word)
+{
+    if (word[0] != '-' || !word[1]) return 0;
+    const struct flag *f = find_flag(word + (word[1] == '-' ? 2 : 1), ALL);
+    return !f || f->type == FLAG_SWITCH ? 1 : 2;
+}
+
+int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
+{
+    *c = (struct cli){ .seed = 1 };
+    c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
+    c->set = mem_alloc((size_t)argc, sizeof *c->set);
+    if (!c->arg || !c->set) return fail(e, E_MEM, "no memory for the command line");
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--")) {
+            TRY(take_word(c, argc, argv, &i, cmd, e));
+            continue;
+        }
+        while (++i < argc) c->arg[c->narg++] = argv[i]; /* after --, nothing is a flag */
+    }
+    return check_count(c, cmd, e);
+}
+
+void args_free(struct cli *c)
+{
+    mem_free(c->arg);
+    mem_free(c->set);
+}
+
+void args_describe(const struct command *cmd)
+{
+    for (int i = 0; i < NFLAGS; i++) {
+        const struct flag *f = &flags[i];
+        char left[40];
+        if (!(f->commands & cmd->id) || !f->help) continue;
+        snprintf(left, sizeof left, "-%s%s%s", f->name, f->value ? " " : "", f->value ? f->value : "");
+        printf("  %-24s %s\n", left, f->help);
+    }
+}

@@ -1,0 +1,95 @@
+/* The command line: commands, their flags, and what they share. Commands print results to stdout and return
+ * an error; only main prints errors. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+#include <stdint.h>
+#include "core/err.h"
+#include "data/dataset.h"
+#include "net/net.h"
+
+#define VERSION "0.1.0"
+
+/* Bits, so that a flag can say which commands take it. */
+enum {
+    CMD_TRAIN = 1,
+    CMD_VALID = 2,
+    CMD_PREDICT = 4,
+    CMD_OPS = 8,
+    CMD_PARTIAL = 16,
+    CMD_STRIP = 32,
+    CMD_VERSION = 64,
+    CMD_HELP = 128
+};
+
+/* A command line, taken apart. */
+struct cli {
+    int help;
+    int threads, workers; /* 0: one per core */
+    uint64_t seed;
+    const char *device; /* NULL: the first one built in */
+    int nogpu, clear, verbose, letterbox, center;
+    int top; /* 0: as the data file says */
+    const char *resume, *metrics, *confusion, *list;
+    const char **set; /* section.key=value */
+    int nset;
+    const char **arg; /* what is not a flag, in order */
+    int narg;
+};
+
+struct command {
+    const char *group, *name; /* group: "classifier" or NULL */
+    unsigned id;
+    int min, max; /* arguments; max -1: any number */
+    const char *usage, *help;
+    int (*run)(const struct cli *, struct err *); /* OK, an error, or an exit status > 0 */
+};
+extern const struct command commands[]; /* ends with a NULL name */
+
+/* How many words a flag takes, with its value; 0 for a word that is no flag. */
+int args_words(const char *word);
+/* Flags may stand anywhere among the arguments. args_free also after a failure. */
+int args_parse(struct cli *, int argc, char **argv, const struct command *, struct err *);
+void args_free(struct cli *);
+void args_describe(const struct command *); /* prints the flags that it takes */
+
+int cli_train(const struct cli *, struct err *);
+int cli_valid(const struct cli *, struct err *);
+int cli_predict(const struct cli *, struct err *);
+int cli_ops(const struct cli *, struct err *);
+int cli_partial(const struct cli *, struct err *);
+int cli_strip(const struct cli *, struct err *);
+int cli_version(const struct cli *, struct err *);
+int cli_help(const struct cli *, struct err *);
+void cli_help_command(const struct command *);
+
+/* ---- what train, valid, predict and ops open ---- */
+
+/* On a terminal a progress line may be open, which other output must end first. */
+struct console {
+    int tty; /* stdout is a terminal */
+    int line_open;
+};
+void console_clear(struct console *);
+struct notes console_notes(struct console *); /* lines on stderr */
+
+struct session {
+    struct console console;
+    struct notes notes;
+    struct backend *be;
+    struct net *net;
+    struct data_file *data; /* NULL without a data file */
+};
+/* data may be NULL. Checks that classes= of the data file fits the net. session_close also after a failure.
+ */
+int session_open(struct session *, const struct cli *, const char *data, const char *cfg, struct err *);
+void session_close(struct session *);
+int cli_workers(const struct cli *); /* loader threads */
+int cli_top(const struct cli *, const struct session *);
+const char *class_name(const struct session *, int k, char buf[16]); /* its name, or its number */
+
+/* What the [itra] sections of a training mean for this batch size: lines on stdout, warnings, errors.
+ * *active: one has lambda > 0. */
+int startup_itra(const struct session *, int *active, struct err *);
+void startup_lines(const struct session *, const struct cli *, const char *base, int images);
+
+#endif

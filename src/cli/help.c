@@ -1,0 +1,103 @@
+/* help and version: printed from the tables that the program itself works with. */
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/text.h"
+
+static void print_keys(const struct key *keys)
+{
+    char line[400];
+    for (const struct key *k = keys; k && k->name; k++) {
+        options_describe(k, line, sizeof line);
+        printf("  %s\n", line);
+    }
+}
+
+static void print_layer(const struct layer_ops *ops)
+{
+    if (ops->alias)
+        printf("[%s] or [%s]: %s\n", ops->name, ops->alias, ops->help);
+    else
+        printf("[%s]: %s\n", ops->name, ops->help);
+    print_keys(ops->keys);
+}
+
+static void print_net(void)
+{
+    puts("[net] or [network]: the first section: input, batch, optimiser, augmentation");
+    print_keys(net_config_keys);
+}
+
+static void print_layers(void)
+{
+    for (int i = 0; layer_at(i); i++) {
+        print_layer(layer_at(i));
+        putchar('\n');
+    }
+    puts("Every layer:");
+    print_keys(layer_common_keys);
+}
+
+static void print_commands(void)
+{
+    puts("usage: darknet COMMAND ...   (each takes --help)\n");
+    for (const struct command *c = commands; c->name; c++)
+        printf("  darknet %s\n      %s\n", c->usage, c->help);
+    puts("\nSections of a cfg (darknet help SECTION lists the keys of one, darknet help layers those of "
+         "all):");
+    printf("  net");
+    for (int i = 0; layer_at(i); i++) printf(" %s", layer_at(i)->name);
+    putchar('\n');
+}
+
+static int help_section(const char *name, struct err *e)
+{
+    size_t n = strlen(name);
+    char bare[64]; /* [route] and route are the same */
+    if (n > 2 && n < sizeof bare && name[0] == '[' && name[n - 1] == ']') {
+        snprintf(bare, sizeof bare, "%.*s", (int)n - 2, name + 1);
+        name = bare;
+    }
+    const struct layer_ops *ops = layer_find(name);
+    if (!strcmp(name, "net") || !strcmp(name, "network")) {
+        print_net();
+        return OK;
+    }
+    if (!ops) {
+        const char *near = layer_nearest(name);
+        return fail(e, E_ARG, "help: no section is called '%.60s'%s%s%s (darknet help lists them)", name,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    }
+    print_layer(ops);
+    return OK;
+}
+
+int cli_help(const struct cli *c, struct err *e)
+{
+    if (c->narg == 0) {
+        print_commands();
+        return OK;
+    }
+    if (strcmp(c->arg[0], "layers")) return help_section(c->arg[0], e);
+    print_layers();
+    return OK;
+}
+
+void cli_help_command(const struct command *cmd)
+{
+    if (cmd->id == CMD_HELP) {
+        print_commands();
+        return;
+    }
+    printf("usage: darknet %s\n\n%s\n\n", cmd->usage, cmd->help);
+    args_describe(cmd);
+}
+
+int cli_version(const struct cli *c, struct err *e)
+{
+    (void)c, (void)e;
+    printf("darknet %s\n", VERSION);
+    for (int i = 0; backend_at(i); i++)
+        printf("device %s%s: %s\n", backend_at(i)->name, i ? "" : " (default)", backend_at(i)->version());
+    return OK;
+}

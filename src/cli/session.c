@@ -1,0 +1,86 @@
+/* What several commands open, and how they talk while it is open. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/cli.h"
+
+enum { MOST_WORKERS = 16 };
+
+void console_clear(struct console *c)
+{
+    if (!c->line_open) return;
+    fputs("\r\033[K", stdout);
+    fflush(stdout);
+    c->line_open = 0;
+}
+
+static void say(void *ctx, const char *line)
+{
+    console_clear(ctx);
+    fprintf(stderr, "%s\n", line);
+}
+
+struct notes console_notes(struct console *c) { return (struct notes){ say, c }; }
+
+static int check_classes(const struct session *s, const char *cfg, struct err *e)
+{
+    const struct data_file *d = s->data;
+    if (d->classes == s->net->classes) return OK;
+    return fail(
+        e, E_CFG,
+        "%.150s says classes=%d, but the net of %.150s has %d outputs: correct classes=, or set filters= or "
+        "output= of its last layer to %d",
+        d->path, d->classes, cfg, s->net->classes, d->classes);
+}
+
+static int open_net(struct session *s, const struct cli *c, const char *path, struct err *e)
+{
+    struct cfg *cfg;
+    TRY(cfg_read(&cfg, path, e));
+    for (int i = 0; i < c->nset; i++) {
+        int rc = cfg_override(cfg, c->set[i], e);
+        if (!rc) continue;
+        cfg_free(cfg);
+        return rc;
+    }
+    int rc = backend_open(&s->be, c->device ? c->device : backend_at(0)->name, c->threads, e);
+    if (!rc) return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
+    cfg_free(cfg);
+    return rc;
+}
+
+int session_open(struct session *s, const struct cli *c, const char *data, const char *cfg, struct err *e)
+{
+    *s = (struct session){ .console = { .tty = isatty(1) } };
+    s->notes = console_notes(&s->console);
+    if (data) TRY(data_file_read(&s->data, data, &s->notes, e));
+    TRY(open_net(s, c, cfg, e));
+    return data ? check_classes(s, cfg, e) : OK;
+}
+
+void session_close(struct session *s)
+{
+    net_close(s->net);
+    backend_close(s->be);
+    data_file_free(s->data);
+}
+
+int cli_workers(const struct cli *c)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (c->workers) return c->workers;
+    return cores < 1 ? 1 : cores > MOST_WORKERS ? MOST_WORKERS : (int)cores;
+}
+
+int cli_top(const struct cli *c, const struct session *s)
+{
+    int top = c->top ? c->top : s->data->top;
+    return top < s->net->classes ? top : s->net->classes;
+}
+
+const char *class_name(const struct session *s, int k, char buf[16])
+{
+    if (s->data->name && k < s->data->names_n) return s->data->name[k];
+    snprintf(buf, 16, "%d", k);
+    return buf;
+}

@@ -1,0 +1,189 @@
+#include "cfg.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mem.h"
+#include "text.h"
+
+enum { LIMIT = 16 << 20 }; /* bytes of cfg text: a thousand times the longest in use */
+
+/* Doubles an array when it is full. The old one stays valid on failure. */
+static int grow(void **array, int n, int *room, size_t size, struct err *e)
+{
+    if (n < *room) return OK;
+    int more = *room ? 2 * *room : 16;
+    void *p = mem_alloc((size_t)more, size);
+    if (!p) return fail(e, E_MEM, "no memory for the cfg");
+    if (n) memcpy(p, *array, (size_t)n * size);
+    mem_free(*array);
+    *array = p;
+    *room = more;
+    return OK;
+}
+
+static void drop_blanks(char *s)
+{
+    char *to = s;
+    for (; *s; s++)
+        if (!isspace((unsigned char)*s)) *to++ = *s;
+    *to = 0;
+}
+
+static int add_section(struct cfg *c, char *line, int number, struct err *e)
+{
+    size_t n = strlen(line);
+    if (line[n - 1] != ']' || n < 3)
+        return fail_at(e, E_CFG, c->path, number, "expected a section name in brackets, as [net], got '%.60s'", line);
+    line[n - 1] = 0;
+    void *array = c->section;
+    TRY(grow(&array, c->n, &c->room, sizeof *c->section, e));
+    c->section = array;
+    c->section[c->n++] = (struct cfg_section){ .name = line + 1, .line = number };
+    return OK;
+}
+
+static int add_entry(struct cfg_section *s, struct cfg_entry entry, struct err *e)
+{
+    void *array = s->entry;
+    TRY(grow(&array, s->n, &s->room, sizeof *s->entry, e));
+    s->entry = array;
+    s->entry[s->n++] = entry;
+    return OK;
+}
+
+static int add_line(struct cfg *c, char *line, int number, struct err *e)
+{
+    drop_blanks(line);
+    if (!*line || *line == '#' || *line == ';') return OK;
+    if (!c->n && *line == '<')
+        return fail_at(e, E_CFG, c->path, number, "this is a web page, not a cfg: download the raw file");
+    if (*line == '[') return add_section(c, line, number, e);
+    char *eq = strchr(line, '=');
+    if (!c->n)
+        return fail_at(e, E_CFG, c->path, number, "'%.60s' stands outside a section: the first line must be [net]", line);
+    if (!eq || eq == line || !eq[1])
+        return fail_at(e, E_CFG, c->path, number, "expected key=value, got '%.60s'", line);
+    *eq = 0;
+    return add_entry(&c->section[c->n - 1], (struct cfg_entry){ .key = line, .value = eq + 1, .line = number }, e);
+}
+
+static int is_net(const char *name) { return !strcmp(name, "net") || !strcmp(name, "network"); }
+
+static int parse(struct cfg *c, size_t n, struct err *e)
+{
+    if (n >= 2 && ((c->text[0] == '\xff' && c->text[1] == '\xfe') || (c->text[0] == '\xfe' && c->text[1] == '\xff')))
+        return fail_at(e, E_CFG, c->path, 0, "the file is UTF-16: save it as UTF-8 or ASCII");
+    if (memchr(c->text, 0, n)) return fail_at(e, E_CFG, c->path, 0, "this is a binary file, not a cfg");
+    struct lines lines;
+    lines_open(&lines, c->text);
+    for (char *line; (line = lines_next(&lines));) TRY(add_line(c, line, lines.number, e));
+    if (!c->n) return fail_at(e, E_CFG, c->path, 0, "the file has no sections: it must begin with [net]");
+    if (!is_net(c->section[0].name))
+        return fail_at(e, E_CFG, c->path, c->section[0].line, "the first section must be [net] or [network], not [%.40s]",
+                       c->section[0].name);
+    return OK;
+}
+
+/* Takes `text` over. */
+static int adopt(struct cfg **out, const char *name, char *text, size_t n, struct err *e)
+{
+    struct cfg *c = mem_alloc(1, sizeof *c);
+    if (!c) {
+        mem_free(text);
+        return fail(e, E_MEM, "no memory for the cfg");
+    }
+    c->text = text;
+    c->path = mem_text(name, strlen(name));
+    int rc = c->path ? parse(c, n, e) : fail(e, E_MEM, "no memory for the cfg");
+    if (rc) {
+        cfg_free(c);
+        return rc;
+    }
+    *out = c;
+    return OK;
+}
+
+int cfg_read(struct cfg **out, const char *path, struct err *e)
+{
+    char *text;
+    size_t n;
+    *out = NULL;
+    TRY(text_load(path, LIMIT, &text, &n, e));
+    return adopt(out, path, text, n, e);
+}
+
+int cfg_parse(struct cfg **out, const char *name, const char *text, size_t n, struct err *e)
+{
+    *out = NULL;
+    char *copy = mem_text(text, n);
+    return copy ? adopt(out, name, copy, n, e) : fail(e, E_MEM, "no memory for the cfg");
+}
+
+/* Keeps a string as long as the cfg lives. */
+static int keep(struct cfg *c, char *s, struct err *e)
+{
+    char **more = s ? mem_alloc((size_t)c->nextra + 1, sizeof *more) : NULL;
+    if (!more) {
+        mem_free(s);
+        return fail(e, E_MEM, "no memory for -set");
+    }
+    if (c->nextra) memcpy(more, c->extra, (size_t)c->nextra * sizeof *more);
+    mem_free(c->extra);
+    c->extra = more;
+    c->extra[c->nextra++] = s;
+    return OK;
+}
+
+static int set_entry(struct cfg_section *s, const char *key, const char *value, struct err *e)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->entry[i].key, key)) {
+            s->entry[i].value = value;
+            s->entry[i].line = 0;
+            return OK;
+        }
+    return add_entry(s, (struct cfg_entry){ .key = key, .value = value }, e);
+}
+
+int cfg_override(struct cfg *c, const char *assignment, struct err *e)
+{
+    char *s = mem_text(assignment, strlen(assignment));
+    TRY(keep(c, s, e));
+    drop_blanks(s);
+    char *dot = strchr(s, '.'), *eq = strchr(s, '=');
+    if (!dot || !eq || dot > eq || dot == s || eq == dot + 1 || !eq[1])
+        return fail(e, E_ARG, "-set %.80s: expected section.key=value, as itra.lambda=0.4", assignment);
+    *dot = *eq = 0;
+    int found = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (strcmp(c->section[i].name, s) && !(is_net(s) && is_net(c->section[i].name))) continue;
+        TRY(set_entry(&c->section[i], dot + 1, eq + 1, e));
+        found = 1;
+    }
+    return found ? OK : fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]", assignment, c->path, s);
+}
+
+const char *cfg_find(struct cfg_section *s, const char *key, int *line)
+{
+    const char *value = NULL;
+    for (int i = 0; i < s->n; i++) {
+        if (strcmp(s->entry[i].key, key)) continue;
+        s->entry[i].used = 1; /* later duplicates too: they are known keys */
+        if (value) continue;
+        value = s->entry[i].value;
+        if (line) *line = s->entry[i].line;
+    }
+    return value;
+}
+
+void cfg_free(struct cfg *c)
+{
+    if (!c) return;
+    for (int i = 0; i < c->n; i++) mem_free(c->section[i].entry);
+    for (int i = 0; i < c->nextra; i++) mem_free(c->extra[i]);
+    mem_free(c->section);
+    mem_free(c->extra);
+    mem_free(c->text);
+    mem_free(c->path);
+    mem_free(c);
+}

@@ -1,0 +1,58 @@
+#include "err.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+static int put(struct err *e, int code, const char *place, const char *fmt, va_list ap)
+{
+    if (!e) return code;
+    int n = snprintf(e->msg, sizeof e->msg, "%s", place);
+    if (n < 0 || (size_t)n >= sizeof e->msg) n = 0;
+    vsnprintf(e->msg + n, sizeof e->msg - (size_t)n, fmt, ap);
+    return e->code = code;
+}
+
+int fail(struct err *e, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    put(e, code, "", fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int fail_at(struct err *e, int code, const char *file, int line, const char *fmt, ...)
+{
+    char place[240];
+    if (line > 0)
+        snprintf(place, sizeof place, "%.200s:%d: ", file, line);
+    else
+        snprintf(place, sizeof place, "%.200s: ", file);
+    va_list ap;
+    va_start(ap, fmt);
+    put(e, code, place, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+const char *err_text(int code)
+{
+    switch (code) {
+    case OK: return "success";
+#define X(name, number, text)                                                                                    \
+    case name: return text;
+        ERR_LIST(X)
+#undef X
+    }
+    return "unknown error";
+}
+
+void note(const struct notes *to, const char *fmt, ...)
+{
+    if (!to || !to->say) return;
+    char line[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    to->say(to->ctx, line);
+}

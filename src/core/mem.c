@@ -1,0 +1,39 @@
+#include "mem.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+int mem_mul(size_t a, size_t b, size_t *out) { return __builtin_mul_overflow(a, b, out); }
+int mem_add(size_t a, size_t b, size_t *out) { return __builtin_add_overflow(a, b, out); }
+
+void *mem_alloc(size_t count, size_t size)
+{
+    size_t n;
+    if (mem_mul(count, size, &n) || n > SIZE_MAX - ALIGN) return NULL;
+    n = (n + ALIGN) / ALIGN * ALIGN; /* never 0, and a multiple of the alignment as C11 asks */
+    void *p = aligned_alloc(ALIGN, n);
+    return p ? memset(p, 0, n) : NULL;
+}
+
+void mem_free(void *p) { free(p); }
+
+char *mem_text(const char *text, size_t n)
+{
+    char *p = mem_alloc(n + 1, 1);
+    return p ? memcpy(p, text, n) : NULL;
+}
+
+size_t mem_room(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    if (!f) return SIZE_MAX;
+    char line[128];
+    unsigned long long kib = 0;
+    int found = 0;
+    while (!found && fgets(line, sizeof line, f)) found = sscanf(line, "MemAvailable: %llu", &kib) == 1;
+    fclose(f);
+    return found && kib < SIZE_MAX / 1024 ? (size_t)kib * 1024 : SIZE_MAX;
+}

@@ -1,0 +1,216 @@
+/* The .data file and the plain lists it names. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/text.h"
+#include "data/dataset.h"
+
+/* ---- lists ---- */
+
+/* One block: n pointers, then the text they point into. */
+int list_read(char ***line, int *n, const char *path, struct err *e)
+{
+    char *text, *p;
+    size_t size, count = 0, bytes = 0;
+    *line = NULL;
+    *n = 0;
+    TRY(text_load(path, INT_MAX, &text, &size, e));
+    for (char *at = text; *at; at++) count += *at == '\n' || *at == '\r';
+    int rc = OK;
+    if (mem_mul(count + 1, sizeof **line, &bytes) || mem_add(bytes, size + 1, &bytes) ||
+        !(*line = mem_alloc(bytes, 1))) {
+        rc = fail_at(e, E_MEM, path, 0, "not enough memory for its %zu lines", count);
+    } else {
+        char *copy = memcpy(*line + count + 1, text, size);
+        struct lines l;
+        for (lines_open(&l, copy); (p = lines_next(&l));)
+            if (*p) (*line)[(*n)++] = p;
+        if (!*n) rc = fail_at(e, E_FORMAT, path, 0, "has no lines, expected at least one");
+    }
+    mem_free(text);
+    if (!rc) return OK;
+    list_free(*line);
+    *line = NULL;
+    return rc;
+}
+
+void list_free(char **line) { mem_free(line); }
+
+/* ---- the .data file ---- */
+
+enum kind { TEXT, NUMBER, SAMPLING, IGNORED, REFUSED };
+
+static const struct field {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    long min, max;
+} fields[] = {
+    { "classes", NUMBER, offsetof(struct data_file, classes), 1, 1000000 },
+    { "train", TEXT, offsetof(struct data_file, train), 0, 0 },
+    { "valid", TEXT, offsetof(struct data_file, valid), 0, 0 },
+    { "test", TEXT, offsetof(struct data_file, test), 0, 0 },
+    { "labels", TEXT, offsetof(struct data_file, labels), 0, 0 },
+    { "names", TEXT, offsetof(struct data_file, names), 0, 0 },
+    { "backup", TEXT, offsetof(struct data_file, backup), 0, 0 },
+    { "top", NUMBER, offsetof(struct data_file, top), 1, INT_MAX },
+    { "train_limit", NUMBER, offsetof(struct data_file, train_limit), 0, INT_MAX },
+    { "sampling", SAMPLING, offsetof(struct data_file, replacement), 0, 0 },
+    { "results", IGNORED, 0, 0, 0 },
+    { "eval", IGNORED, 0, 0, 0 },
+    { "map", IGNORED, 0, 0, 0 },
+    { "tree", REFUSED, 0, 0, 0 },
+    { "leaves", REFUSED, 0, 0, 0 },
+    { "tag", REFUSED, 0, 0, 0 },
+};
+enum { NFIELDS = sizeof fields / sizeof fields[0] };
+
+struct parse {
+    struct data_file *d;
+    int line;
+    int seen[NFIELDS]; /* line of each key, 0: not given */
+    const struct notes *notes;
+};
+
+static int set_number(const struct parse *p, const struct field *f, const char *value, struct err *e)
+{
+    char *end;
+    errno = 0;
+    long v = strtol(value, &end, 10);
+    if (end == value || *end || errno || v < f->min || v > f->max)
+        return fail_at(e, E_FORMAT, p->d->path, p->line, "%s=%s: expected a whole number in %ld..%ld", f->name,
+                       value, f->min, f->max);
+    *(int *)((char *)p->d + f->at) = (int)v;
+    return OK;
+}
+
+static int set(const struct parse *p, const struct field *f, const char *value, struct err *e)
+{
+    char **text = (char **)((char *)p->d + f->at);
+    switch (f->kind) {
+    case NUMBER: return set_number(p, f, value, e);
+    case TEXT:
+        mem_free(*text); /* the default */
+        *text = mem_text(value, strlen(value));
+        return *text ? OK : fail(e, E_MEM, "not enough memory");
+    case SAMPLING:
+        p->d->replacement = !strcmp(value, "replacement");
+        if (p->d->replacement || !strcmp(value, "shuffle")) return OK;
+        return fail_at(e, E_FORMAT, p->d->path, p->line, "sampling=%s: expected shuffle or replacement", value);
+    case REFUSED:
+        return fail_at(e, E_FORMAT, p->d->path, p->line,
+                       "`%s=`: class hierarchies and tags are not supported; remove the line to use plain classes",
+                       f->name);
+    case IGNORED: break;
+    }
+    return OK;
+}
+
+/* A # after a blank starts a comment: Darknet would make it part of the value, which nobody has ever meant. */
+static char *cut_comment(const struct parse *p, const char *key, char *value)
+{
+    for (char *s = value; *s; s++) {
+        if (*s != '#' || (s != value && s[-1] != ' ' && s[-1] != '\t')) continue;
+        *s = 0;
+        value = text_trim(value);
+        note(p->notes, "%s:%d: the comment after `%s=` is ignored: the value is '%s'", p->d->path, p->line, key,
+             value);
+        break;
+    }
+    return value;
+}
+
+static int parse_line(struct parse *p, char *line, struct err *e)
+{
+    char *value = strchr(line, '=');
+    if (*line == '[')
+        return fail_at(e, E_FORMAT, p->d->path, p->line, "found the section %s, expected key = value: "
+                                                         "is this the .cfg in place of the .data file?", line);
+    if (!value) return fail_at(e, E_FORMAT, p->d->path, p->line, "found '%.80s', expected key = value", line);
+    *value++ = 0;
+    char *key = text_trim(line);
+    value = cut_comment(p, key, text_trim(value));
+    for (int i = 0; i < NFIELDS; i++) {
+        if (strcmp(fields[i].name, key)) continue;
+        if (p->seen[i]) {
+            note(p->notes, "%s:%d: `%s=` again: line %d counts", p->d->path, p->line, key, p->seen[i]);
+            return OK;
+        }
+        p->seen[i] = p->line;
+        if (!*value) return fail_at(e, E_FORMAT, p->d->path, p->line, "`%s=` has no value", key);
+        return set(p, &fields[i], value, e);
+    }
+    const char *near = text_nearest(key, &fields[0].name, NFIELDS, sizeof fields[0]);
+    note(p->notes, "%s:%d: unknown key `%s=` is ignored%s%s%s", p->d->path, p->line, key,
+         near ? ": did you mean `" : "", near ? near : "", near ? "=`?" : "");
+    return OK;
+}
+
+static int parse_text(struct parse *p, char *text, struct err *e)
+{
+    struct lines l;
+    char *line;
+    for (lines_open(&l, text); (line = lines_next(&l));) {
+        p->line = l.number;
+        if (*line && *line != '#' && *line != ';') TRY(parse_line(p, line, e));
+    }
+    return OK;
+}
+
+static int load_names(struct data_file *d, struct err *e)
+{
+    const char *path = d->names ? d->names : d->labels;
+    if (!path) return OK;
+    TRY(list_read(&d->name, &d->names_n, path, e));
+    if (d->names_n < d->classes)
+        return fail_at(e, E_FORMAT, path, 0, "has %d names, but %s says classes=%d", d->names_n, d->path, d->classes);
+    d->names_n = d->classes; /* Darknet's own lists are longer */
+    return OK;
+}
+
+static int fill(struct data_file *d, const char *path, const struct notes *notes, struct err *e)
+{
+    char *text;
+    size_t n;
+    struct parse p = { .d = d, .notes = notes };
+    d->classes = 2;
+    d->top = 1;
+    d->path = mem_text(path, strlen(path));
+    d->backup = mem_text("backup", 6);
+    if (!d->path || !d->backup) return fail(e, E_MEM, "not enough memory");
+    TRY(text_load(path, 1 << 20, &text, &n, e));
+    int rc = parse_text(&p, text, e);
+    mem_free(text);
+    if (rc) return rc;
+    if (!p.seen[0]) note(notes, "%s: no `classes=`: %d assumed", path, d->classes);
+    if (d->top > d->classes) {
+        note(notes, "%s: top=%d is more than classes=%d: %d is used", path, d->top, d->classes, d->classes);
+        d->top = d->classes;
+    }
+    return load_names(d, e);
+}
+
+int data_file_read(struct data_file **out, const char *path, const struct notes *notes, struct err *e)
+{
+    *out = NULL;
+    struct data_file *d = mem_alloc(1, sizeof *d);
+    if (!d) return fail(e, E_MEM, "not enough memory");
+    int rc = fill(d, path, notes, e);
+    if (rc)
+        data_file_free(d);
+    else
+        *out = d;
+    return rc;
+}
+
+void data_file_free(struct data_file *d)
+{
+    if (!d) return;
+    for (int i = 0; i < NFIELDS; i++)
+        if (fields[i].kind == TEXT) mem_free(*(char **)((char *)d + fields[i].at));
+    list_free(d->name);
+    mem_free(d->path);
+    mem_free(d);
+}

@@ -1,0 +1,345 @@
+#include "dataset.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/text.h"
+#include "data/idx.h"
+#include "data/image.h"
+
+/* ---- the class of a path ---- */
+
+/* Whether `label` stands in `text` between _ - . / or the ends. */
+static int is_token(const char *text, const char *label)
+{
+    size_t n = strlen(label);
+    for (const char *p = text; (p = strstr(p, label)); p++)
+        if ((p == text || strchr("_-./", p[-1])) && strchr("_-./", p[n])) return 1; /* strchr finds the final 0 too */
+    return 0;
+}
+
+struct rank {
+    int in_name, token;
+    size_t length;
+};
+
+static struct rank rank_of(const char *path, const char *label)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int in_name = strstr(name, label) != NULL;
+    return (struct rank){ in_name, is_token(in_name ? name : path, label), strlen(label) };
+}
+
+static int compare(struct rank a, struct rank b)
+{
+    if (a.in_name != b.in_name) return a.in_name - b.in_name;
+    if (a.token != b.token) return a.token - b.token;
+    return (a.length > b.length) - (a.length < b.length);
+}
+
+int label_of(const char *path, char *const *labels, int n)
+{
+    struct rank best = { 0, 0, 0 };
+    int found = -1;
+    for (int k = 0; k < n; k++) {
+        if (!strstr(path, labels[k])) continue;
+        struct rank r = rank_of(path, labels[k]);
+        int order = found == -1 ? 1 : compare(r, best);
+        if (order > 0) {
+            best = r;
+            found = k;
+        } else if (order == 0 && found >= 0) {
+            found = -2 - found;
+        }
+    }
+    return found;
+}
+
+/* ---- finding the labels that occur in a path, among thousands, for a million paths ---- */
+
+struct entry {
+    char *text;
+    int k;
+};
+struct finder {
+    struct entry *sorted;
+    int n;
+    int first[257]; /* by the first byte: sorted[first[b] .. first[b + 1]) */
+    int *seen;      /* by class: the path that hit it last, so that no hit counts twice */
+    char **hit;     /* labels found, and their classes */
+    int *hit_class;
+    int nhit;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->text, ((const struct entry *)b)->text);
+}
+
+static void finder_close(struct finder *f)
+{
+    mem_free(f->sorted);
+    mem_free(f->seen);
+    mem_free(f->hit);
+    mem_free(f->hit_class);
+}
+
+static int finder_open(struct finder *f, char *const *label, int n, struct err *e)
+{
+    size_t count = (size_t)n;
+    memset(f, 0, sizeof *f);
+    f->n = n;
+    f->sorted = mem_alloc(count, sizeof *f->sorted);
+    f->seen = mem_alloc(count, sizeof *f->seen);
+    f->hit = mem_alloc(count, sizeof *f->hit);
+    f->hit_class = mem_alloc(count, sizeof *f->hit_class);
+    if (!f->sorted || !f->seen || !f->hit || !f->hit_class) {
+        finder_close(f);
+        return fail(e, E_MEM, "not enough memory for %d labels", n);
+    }
+    for (int k = 0; k < n; k++) f->sorted[k] = (struct entry){ label[k], k };
+    qsort(f->sorted, count, sizeof *f->sorted, by_text);
+    for (int k = 0; k < n; k++) f->first[(unsigned char)f->sorted[k].text[0] + 1]++;
+    for (int b = 0; b < 256; b++) f->first[b + 1] += f->first[b];
+    return OK;
+}
+
+static void take(struct finder *f, const struct entry *x, int stamp)
+{
+    if (f->seen[x->k] == stamp) return;
+    f->seen[x->k] = stamp;
+    f->hit[f->nhit] = x->text;
+    f->hit_class[f->nhit++] = x->k;
+}
+
+/* The first of sorted[lo..hi) whose byte `at` is not below b. */
+static int bound(const struct finder *f, int lo, int hi, size_t at, int b)
+{
+    while (lo < hi) {
+        int mid = lo + (hi - lo) / 2;
+        if ((unsigned char)f->sorted[mid].text[at] < b)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Fills hit: at each place of the path, narrows the sorted labels byte by byte to those that start there. */
+static void finder_search(struct finder *f, const char *path, int stamp)
+{
+    f->nhit = 0;
+    for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
+        int lo = f->first[*p], hi = f->first[*p + 1];
+        for (size_t at = 1; lo < hi; at++) {
+            while (lo < hi && !f->sorted[lo].text[at]) take(f, &f->sorted[lo++], stamp);
+            if (!p[at]) break;
+            lo = bound(f, lo, hi, at, p[at]);
+            hi = bound(f, lo, hi, at, p[at] + 1);
+        }
+    }
+}
+
+/* ---- labelling a list ---- */
+
+struct set {
+    struct dataset d;
+    char **list;
+    struct idx idx;
+    int *label; /* of a list */
+};
+
+struct tally {
+    int none, several, settled; /* no label; still ambiguous; several labels, but one preferred */
+    int first_none, first_several, first_settled;
+};
+
+static void count_one(int *n, int *first, int i)
+{
+    if (!(*n)++) *first = i;
+}
+
+/* "'cat', 'dog'": the labels last found, as far as they fit. */
+static const char *hits(const struct finder *f, char *buf, size_t size)
+{
+    size_t n = 0;
+    buf[0] = 0;
+    for (int i = 0; i < f->nhit && n + 1 < size; i++) {
+        int more = snprintf(buf + n, size - n, "%s'%.30s'", i ? ", " : "", f->hit[i]);
+        n += more > 0 ? (size_t)more : 0;
+    }
+    return buf;
+}
+
+/* The end of a path, where the difference is. */
+static const char *tail(const char *path)
+{
+    size_t n = strlen(path), most = 70;
+    return n > most ? path + n - most : path;
+}
+
+static int report(const struct set *s, struct finder *f, const struct tally *t, const char *list,
+                  const struct notes *notes, struct err *e)
+{
+    char *const *path = s->list;
+    char buf[100] = "", none[130] = "", several[260] = "";
+    if (t->settled) {
+        finder_search(f, path[t->first_settled], -1);
+        note(notes, "%s: %d of %d images have several labels in their path; '%s' has %s: taken as '%s' (file name before "
+                    "folders, then whole words, then the longest)", list, t->settled, s->d.n, tail(path[t->first_settled]),
+             hits(f, buf, sizeof buf), f->hit[label_of(path[t->first_settled], f->hit, f->nhit)]);
+    }
+    if (!t->none && !t->several) return OK;
+    if (t->none)
+        snprintf(none, sizeof none, "; %d without a label, first '%s'", t->none, tail(path[t->first_none]));
+    if (t->several) {
+        finder_search(f, path[t->first_several], -2);
+        snprintf(several, sizeof several, "; %d with several, first '%s' (%s)", t->several,
+                 tail(path[t->first_several]), hits(f, buf, sizeof buf));
+    }
+    return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s", s->d.n, none, several);
+}
+
+static int label_all(struct set *s, struct finder *f, const char *list, const struct notes *notes, struct err *e)
+{
+    struct tally t = { 0 };
+    for (int i = 0; i < s->d.n; i++) {
+        finder_search(f, s->list[i], i + 1);
+        int k = label_of(s->list[i], f->hit, f->nhit);
+        if (k == -1) count_one(&t.none, &t.first_none, i);
+        if (k < -1) count_one(&t.several, &t.first_several, i);
+        if (k < 0) continue;
+        s->label[i] = f->hit_class[k];
+        if (f->nhit > 1) count_one(&t.settled, &t.first_settled, i);
+    }
+    return report(s, f, &t, list, notes, e);
+}
+
+static int open_list(struct set *s, const struct data_file *d, const char *path, int limit,
+                     const struct notes *notes, struct err *e)
+{
+    char **labels;
+    int n;
+    if (!d->labels)
+        return fail_at(e, E_CFG, d->path, 0, "no `labels=`: add the list of the words that tell the classes in image "
+                                             "paths, one a line");
+    TRY(list_read(&s->list, &s->d.n, path, e));
+    if (limit && limit < s->d.n) s->d.n = limit;
+    s->label = mem_alloc((size_t)s->d.n, sizeof *s->label);
+    if (!s->label) return fail(e, E_MEM, "not enough memory for %d images", s->d.n);
+    s->d.path = s->list;
+    s->d.label = s->label;
+    TRY(list_read(&labels, &n, d->labels, e));
+    struct finder f;
+    int rc;
+    if (n < d->classes) {
+        rc = fail_at(e, E_FORMAT, d->labels, 0, "has %d labels, but %s says classes=%d", n, d->path, d->classes);
+    } else if (!(rc = finder_open(&f, labels, d->classes, e))) {
+        rc = label_all(s, &f, path, notes, e);
+        finder_close(&f);
+    }
+    list_free(labels);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int open_idx(struct set *s, const struct data_file *d, const char *path, int limit, struct err *e)
+{
+    TRY(idx_read(&s->idx, path, limit, d->classes, e));
+    s->d.n = s->idx.n;
+    s->d.c = s->idx.c;
+    s->d.h = s->idx.h;
+    s->d.w = s->idx.w;
+    s->d.label = s->idx.label;
+    s->d.pixels = s->idx.pixels;
+    return OK;
+}
+
+static int index_classes(struct dataset *d, struct err *e)
+{
+    d->count = mem_alloc((size_t)d->classes, sizeof *d->count);
+    d->start = mem_alloc((size_t)d->classes + 1, sizeof *d->start);
+    d->of_class = mem_alloc((size_t)d->n, sizeof *d->of_class);
+    if (!d->count || !d->start || !d->of_class) return fail(e, E_MEM, "not enough memory for %d samples", d->n);
+    for (int i = 0; i < d->n; i++) d->start[d->label[i] + 1]++;
+    for (int k = 0; k < d->classes; k++) d->start[k + 1] += d->start[k];
+    for (int i = 0; i < d->n; i++) {
+        int k = d->label[i];
+        d->of_class[d->start[k] + d->count[k]++] = i;
+    }
+    return OK;
+}
+
+static void summarise(const struct dataset *d, const struct data_file *file, const char *path,
+                      const struct notes *notes)
+{
+    int least = 0, most = 0;
+    char a[16], b[16];
+    for (int k = 1; k < d->classes; k++) {
+        if (d->count[k] < d->count[least]) least = k;
+        if (d->count[k] > d->count[most]) most = k;
+    }
+    snprintf(a, sizeof a, "%d", least);
+    snprintf(b, sizeof b, "%d", most);
+    note(notes, "%s: %d images, %d classes; smallest class '%s' has %d, largest '%s' has %d", path, d->n, d->classes,
+         file->name ? file->name[least] : a, d->count[least], file->name ? file->name[most] : b, d->count[most]);
+}
+
+int dataset_open(struct dataset **out, const struct data_file *d, enum split split, const struct notes *notes,
+                 struct err *e)
+{
+    const char *path = split == SPLIT_TRAIN ? d->train : d->valid;
+    int limit = split == SPLIT_TRAIN ? d->train_limit : 0;
+    *out = NULL;
+    if (!path)
+        return fail_at(e, E_CFG, d->path, 0, "no `%s=`: add the list of images to %s on",
+                       split == SPLIT_TRAIN ? "train" : "valid", split == SPLIT_TRAIN ? "train" : "validate");
+    struct set *s = mem_alloc(1, sizeof *s);
+    if (!s) return fail(e, E_MEM, "not enough memory");
+    s->d.self = s;
+    s->d.classes = d->classes;
+    int rc = idx_recognise(path) ? open_idx(s, d, path, limit, e) : open_list(s, d, path, limit, notes, e);
+    if (!rc) rc = index_classes(&s->d, e);
+    if (rc) {
+        dataset_close(&s->d);
+        return rc;
+    }
+    summarise(&s->d, d, path, notes);
+    *out = &s->d;
+    return OK;
+}
+
+void dataset_close(struct dataset *d)
+{
+    if (!d) return;
+    struct set *s = d->self;
+    mem_free(d->count);
+    mem_free(d->start);
+    mem_free(d->of_class);
+    list_free(s->list);
+    mem_free(s->label);
+    idx_free(&s->idx);
+    mem_free(s);
+}
+
+/* ---- samples ---- */
+
+int dataset_image(const struct dataset *d, int i, int c, uint8_t **pixels, int *w, int *h, struct err *e)
+{
+    if (!d->pixels) return image_decode(d->path[i], c, pixels, w, h, e);
+    *pixels = NULL;
+    if (c != 1 && c != 3) return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", c);
+    size_t n = (size_t)d->h * (size_t)d->w, size = n * (size_t)d->c;
+    const uint8_t *p = d->pixels + (size_t)i * size;
+    if (!(*pixels = mem_alloc(n, (size_t)c))) return fail(e, E_MEM, "not enough memory for an image");
+    if (d->c == c)
+        memcpy(*pixels, p, size);
+    else if (c == 1)
+        image_luma(p, p + n, p + 2 * n, 1, n, *pixels);
+    else
+        for (int k = 0; k < 3; k++) memcpy(*pixels + (size_t)k * n, p, n);
+    *w = d->w;
+    *h = d->h;
+    return OK;
+}

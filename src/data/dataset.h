@@ -1,0 +1,60 @@
+/* What can be trained and validated on: the .data file, and the samples and labels it leads to.
+ * Everything here is read-only after opening: any number of loaders may use one dataset from any thread. */
+#ifndef DATA_DATASET_H
+#define DATA_DATASET_H
+#include <stddef.h>
+#include <stdint.h>
+#include "core/err.h"
+
+/* A .data file: key = value lines. Inner blanks of values are kept (paths may have them). */
+struct data_file {
+    char *path;
+    int classes, top, train_limit;
+    char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
+    int replacement;                                      /* sampling=replacement: Darknet's draw */
+    char **name; /* class names from `names`, else from `labels`; NULL when neither is given */
+    int names_n; /* = classes, or 0 */
+};
+/* Unknown keys are noted with "did you mean", of duplicates the first counts. A # after a blank starts a comment.
+ * Defaults: classes 2, top 1 (clamped to classes), backup "backup". A list of names may be longer than `classes`, as
+ * Darknet's are; shorter is an error. */
+int data_file_read(struct data_file **, const char *path, const struct notes *, struct err *);
+void data_file_free(struct data_file *); /* accepts NULL */
+
+enum split { SPLIT_TRAIN, SPLIT_VALID };
+
+struct dataset {
+    int n, classes;
+    const int *label; /* n class indices */
+    int *count;       /* samples of each class */
+    /* By class: samples of class k are of_class[start[k] .. start[k+1]) */
+    int *of_class, *start;
+    /* Packed: n images of c x h x w bytes, planar; NULL for lists. */
+    const uint8_t *pixels;
+    int c, h, w;
+    /* Lists: n paths; NULL for packed. */
+    char *const *path;
+    void *self; /* what dataset_close needs */
+};
+
+/* Opens the images that `train` or `valid` of the data file names: an IDX images file (n x h x w, or n x c x h x w; .gz
+ * or not; its labels file is found beside it by the standard name, images-idx3 -> labels-idx1), or a list of image
+ * paths, one a line, classes taken from the path by the rule of label_of. The whole list is checked first and a summary noted; images without a
+ * class, or still ambiguous, are an error that names the first of them. train_limit applies to SPLIT_TRAIN. */
+int dataset_open(struct dataset **, const struct data_file *, enum split, const struct notes *, struct err *);
+void dataset_close(struct dataset *); /* accepts NULL */
+
+/* The class of a path: the one label that occurs in it (case-sensitive, anywhere: Darknet's rule). When several do, in
+ * this order: those in the file name over those in folders; then those that are a whole token (bounded by _ - . / or
+ * an end); then the longest. Returns the class, -1 when none occurs, or -2 - c when class c is one of several left. */
+int label_of(const char *path, char *const *labels, int n);
+
+/* Non-empty lines of a text file, trimmed, in order: for lists, labels and names. */
+int list_read(char ***line, int *n, const char *path, struct err *);
+void list_free(char **line);
+
+/* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted. The caller
+ * owns *pixels (mem_free). */
+int dataset_image(const struct dataset *, int i, int c, uint8_t **pixels, int *w, int *h, struct err *);
+
+#endif

@@ -1,0 +1,228 @@
+/* Image files to bytes. stb_image does the formats; PNM is read here, because stb_image ignores its maximum value and
+ * the byte order of its 16 bit samples. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/text.h"
+#include "data/image.h"
+
+/* stb_image takes its memory from us too; the sized form of realloc is the one that can be written with mem_alloc. */
+static void *resized(void *old, size_t n, size_t wanted)
+{
+    void *p = mem_alloc(wanted, 1);
+    if (p && old) {
+        memcpy(p, old, n < wanted ? n : wanted);
+        mem_free(old);
+    }
+    return p;
+}
+#define STBI_MALLOC(n)                  mem_alloc(n, 1)
+#define STBI_REALLOC_SIZED(p, old, new) resized(p, old, new)
+#define STBI_FREE(p)                    mem_free(p)
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_NO_STDIO
+#define STBI_NO_LINEAR
+#define STBI_NO_HDR
+#define STBI_NO_PIC
+#define STBI_NO_PNM
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#include <stb/stb_image.h>
+#pragma GCC diagnostic pop
+#pragma GCC diagnostic ignored "-Wunused-function" /* of stb_image's: gcc asks only at the end of the file */
+
+static const size_t FILE_LIMIT = (size_t)1 << 30;
+static const int64_t PIXEL_LIMIT = (int64_t)1 << 28;
+
+/* Interleaved samples as decoded. */
+struct raw {
+    int w, h, n; /* n samples a pixel: gray, gray+alpha, RGB, RGBA */
+    uint8_t *x;
+};
+
+/* ---- stb_image ---- */
+
+struct source {
+    const uint8_t *x;
+    size_t n, at;
+    int past; /* the decoder wanted more bytes than there are: stb_image itself accepts many truncated files */
+};
+
+static int source_read(void *user, char *to, int n)
+{
+    struct source *s = user;
+    size_t left = s->n - s->at, take = (size_t)n < left ? (size_t)n : left;
+    /* Reading ahead into its own buffer is no demand for all of it. */
+    int ahead = (size_t)n == sizeof((stbi__context *)0)->buffer_start;
+    if (!left || (take < (size_t)n && !ahead)) s->past = 1;
+    memcpy(to, s->x + s->at, take);
+    s->at += take;
+    return (int)take;
+}
+
+static void source_skip(void *user, int n)
+{
+    struct source *s = user;
+    size_t left = s->n - s->at;
+    if (n <= 0) return;
+    if ((size_t)n > left) s->past = 1;
+    s->at += (size_t)n < left ? (size_t)n : left;
+}
+
+static int source_end(void *user)
+{
+    struct source *s = user;
+    return s->at == s->n;
+}
+
+static void narrow(const uint16_t *from, size_t n, unsigned most, uint8_t *to)
+{
+    for (size_t i = 0; i < n; i++) to[i] = (uint8_t)((from[i] * 255u + most / 2) / most);
+}
+
+/* 16 bit samples in *deep to bytes in r->x; frees *deep. */
+static int narrow_all(struct raw *r, uint16_t *deep, unsigned most, const char *path, struct err *e)
+{
+    size_t n = (size_t)r->w * (size_t)r->h * (size_t)r->n;
+    r->x = mem_alloc(n, 1);
+    if (r->x) narrow(deep, n, most, r->x);
+    mem_free(deep);
+    return r->x ? OK : fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r->w, r->h);
+}
+
+static int check_size(int64_t w, int64_t h, const char *path, struct err *e)
+{
+    if (w < 1 || h < 1) return fail_at(e, E_FORMAT, path, 0, "is an image without pixels");
+    if (w > INT_MAX || h > INT_MAX || w > PIXEL_LIMIT / h)
+        return fail_at(e, E_FORMAT, path, 0, "has %lld x %lld pixels, expected at most 2^28 in all", (long long)w,
+                       (long long)h);
+    return OK;
+}
+
+static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct raw *r, struct err *e)
+{
+    const stbi_io_callbacks calls = { source_read, source_skip, source_end };
+    struct source s = { bytes, n, 0, 0 };
+    if (!stbi_info_from_memory(bytes, (int)n, &r->w, &r->h, &r->n))
+        return fail_at(e, E_FORMAT, path, 0, "is not an image of a known kind (%s)", stbi_failure_reason());
+    TRY(check_size(r->w, r->h, path, e));
+    uint16_t *deep = NULL;
+    if (stbi_is_16_bit_from_memory(bytes, (int)n))
+        deep = stbi_load_16_from_callbacks(&calls, &s, &r->w, &r->h, &r->n, 0);
+    else
+        r->x = stbi_load_from_callbacks(&calls, &s, &r->w, &r->h, &r->n, 0);
+    if (s.past) {
+        mem_free(deep);
+        return fail_at(e, E_FORMAT, path, 0, "is truncated: the image needs more than its %zu bytes", n);
+    }
+    if (deep) return narrow_all(r, deep, 65535, path, e);
+    if (!r->x) return fail_at(e, E_FORMAT, path, 0, "is a damaged image (%s)", stbi_failure_reason());
+    return OK;
+}
+
+/* ---- PNM: P5 (gray) and P6 (RGB), any maximum value up to 65535 ---- */
+
+/* The next number of the header, or -1. Comments run from # to the end of the line. */
+static int64_t pnm_number(const uint8_t *bytes, size_t n, size_t *at)
+{
+    size_t i = *at;
+    while (i < n && (strchr(" \t\r\n\v\f", bytes[i]) || bytes[i] == '#')) {
+        if (!bytes[i]) return -1; /* strchr finds the end of its text too */
+        if (bytes[i] == '#')
+            while (i + 1 < n && bytes[i + 1] != '\n') i++;
+        i++;
+    }
+    int64_t v = -1;
+    for (; i < n && bytes[i] >= '0' && bytes[i] <= '9'; i++) {
+        v = (v < 0 ? 0 : v) * 10 + (bytes[i] - '0');
+        if (v > INT_MAX) return -1;
+    }
+    *at = i;
+    return v;
+}
+
+static int decode_pnm(const uint8_t *bytes, size_t n, const char *path, struct raw *r, struct err *e)
+{
+    size_t at = 2;
+    int64_t w = pnm_number(bytes, n, &at), h = pnm_number(bytes, n, &at), most = pnm_number(bytes, n, &at);
+    if (w < 0 || h < 0 || most < 1 || most > 65535)
+        return fail_at(e, E_FORMAT, path, 0, "has a bad PNM header, expected width, height, maximum (1..65535)");
+    TRY(check_size(w, h, path, e));
+    r->w = (int)w;
+    r->h = (int)h;
+    r->n = bytes[1] == '5' ? 1 : 3;
+    size_t count = (size_t)w * (size_t)h * (size_t)r->n, size = most > 255 ? 2 : 1;
+    at++; /* one blank ends the header */
+    if (at > n || n - at < count * size)
+        return fail_at(e, E_FORMAT, path, 0, "is truncated: %zu bytes of pixels, expected %zu",
+                       at > n ? 0 : n - at, count * size);
+    uint16_t *deep = mem_alloc(count, sizeof *deep);
+    if (!deep) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r->w, r->h);
+    bytes += at;
+    for (size_t i = 0; i < count; i++) {
+        unsigned v = size == 2 ? bytes[2 * i] * 256u + bytes[2 * i + 1] : bytes[i];
+        deep[i] = (uint16_t)(v < most ? v : most);
+    }
+    return narrow_all(r, deep, (unsigned)most, path, e);
+}
+
+/* ---- planes ---- */
+
+void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t step, size_t n, uint8_t *y)
+{
+    for (size_t i = 0; i < n; i++, r += step, g += step, b += step)
+        y[i] = (uint8_t)((299 * *r + 587 * *g + 114 * *b + 500) / 1000);
+}
+
+static void to_planes(const struct raw *r, int c, uint8_t *to)
+{
+    size_t n = (size_t)r->w * (size_t)r->h, step = (size_t)r->n;
+    const uint8_t *p = r->x;
+    int color = r->n >= 3;
+    if (c == 1 && color) {
+        image_luma(p, p + 1, p + 2, step, n, to);
+        return;
+    }
+    if (c == 1) {
+        for (size_t i = 0; i < n; i++, p += step) to[i] = *p;
+        return;
+    }
+    for (size_t i = 0; i < n; i++, p += step) {
+        to[i] = p[0];
+        to[n + i] = p[color ? 1 : 0];
+        to[2 * n + i] = p[color ? 2 : 0];
+    }
+}
+
+int image_decode(const char *path, int c, uint8_t **pixels, int *w, int *h, struct err *e)
+{
+    char *bytes;
+    size_t n;
+    *pixels = NULL;
+    if (c != 1 && c != 3) return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", c);
+    TRY(file_load(path, FILE_LIMIT, &bytes, &n, e));
+    if (!n) {
+        mem_free(bytes);
+        return fail_at(e, E_FORMAT, path, 0, "is empty, expected an image");
+    }
+    const uint8_t *x = (const uint8_t *)bytes;
+    struct raw r = { 0 };
+    int pnm = n > 2 && x[0] == 'P' && (x[1] == '5' || x[1] == '6');
+    int rc = pnm ? decode_pnm(x, n, path, &r, e) : decode_stb(x, n, path, &r, e);
+    mem_free(bytes);
+    if (!rc) {
+        size_t count = (size_t)r.w * (size_t)r.h * (size_t)c;
+        if ((*pixels = mem_alloc(count, 1)))
+            to_planes(&r, c, *pixels);
+        else
+            rc = fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r.w, r.h);
+    }
+    mem_free(r.x);
+    *w = r.w;
+    *h = r.h;
+    return rc;
+}

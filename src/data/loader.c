@@ -1,0 +1,442 @@
+/* A slot goes free -> opened by the first lane that comes -> filled by the workers -> handed out -> released. */
+#include "loader.h"
+#include <pthread.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/rng.h"
+#include "data/image.h"
+
+enum { DEPTH = 3, LANES = 2 };
+enum { PACKED_ROWS = 16 };  /* rows a job of packed images: one alone is quicker made than handed over */
+enum { MOST_WORKERS = 1024, MOST_ATTEMPTS = 100, MOST_NAMED = 100 };
+enum { ROOM, WORK, READY, IDLE, CONDITIONS }; /* for feeders; workers; the consumer; closing */
+
+struct slot {
+    struct batch batch;
+    float *x;
+    int *label, *sample;
+    int *failed; /* by row: unreadable draws before the sample that is in it */
+    int pending; /* rows still to be made, of all lanes */
+    int released;
+    struct err err; /* first failure that is no matter of one image */
+};
+
+struct job {
+    struct slot *slot;
+    int row, n;
+};
+
+struct lane {
+    struct loader *loader;
+    int number;
+    pthread_t thread;
+};
+
+struct loader {
+    const struct dataset *d;
+    struct loader_options o;
+    struct notes notes;
+    size_t pixels;  /* numbers in a row */
+    uint64_t end;   /* number of the first batch there is not */
+    struct slot slot[DEPTH];
+
+    pthread_mutex_t lock; /* of everything down to `inside`, and of pending, released and err of the slots */
+    pthread_cond_t change[CONDITIONS];
+    struct job *job; /* a ring with a place for every job of every slot */
+    size_t room, head, tail;
+    uint64_t next, taken; /* number of the batch to hand out; of the first that is not released */
+    int stop, inside;     /* inside: calls of loader_next under way */
+
+    struct lane lane[LANES];
+    pthread_t *worker;
+    int nlanes, nworkers, locks; /* so many exist */
+
+    /* The consumer's alone. Counts follow the order of batches, whoever decoded what first. */
+    uint64_t read, unreadable;
+    uint8_t *named; /* a bit for each sample */
+    int nnamed;
+    struct err dead; /* once failed, always */
+};
+
+/* ---- which sample goes where: pure functions of the options ---- */
+
+static int is_paired(const struct loader_options *o, uint64_t number)
+{
+    return o->pairing != PAIR_NONE && (number / (uint64_t)o->subdivisions + 1) % (uint64_t)o->every == 0;
+}
+
+/* The first number from `number` on that is paired. */
+static uint64_t next_paired(const struct loader_options *o, uint64_t number)
+{
+    uint64_t s = (uint64_t)o->subdivisions, every = (uint64_t)o->every, iteration = number / s + 1;
+    uint64_t wanted = (iteration + every - 1) / every * every;
+    return wanted == iteration ? number : (wanted - 1) * s;
+}
+
+/* How many batches with this lane come before `number`: so a lane knows its place without having run. */
+static uint64_t lane_before(const struct loader_options *o, int lane, uint64_t number)
+{
+    if (lane == 0) return number;
+    uint64_t s = (uint64_t)o->subdivisions;
+    return number / s / (uint64_t)o->every * s + (is_paired(o, number) ? number % s : 0);
+}
+
+static uint64_t place_of(const struct loader_options *o, int lane, uint64_t number, int row)
+{
+    return lane_before(o, lane, number) * (uint64_t)o->rows + (uint64_t)row;
+}
+
+static int draw(const struct loader *l, int lane, uint64_t number, int row)
+{
+    const struct loader_options *o = &l->o;
+    uint64_t place = place_of(o, lane, number, row);
+    if (!o->training) return (int)place;
+    if (lane == 1 && o->pairing == PAIR_CLASS) return sampler_mate(o->seed, place, l->d, draw(l, 0, number, row));
+    return sampler_at(o->seed, lane, place, l->d->n, o->replacement);
+}
+
+/* Redraws for class-matched rows: the lanes take turns along their class from a random place, so that the rows stay of
+ * one class and different samples whichever was redrawn, without one having to wait for the other. -1: none left. */
+static int redraw_matched(const struct loader *l, uint64_t key, int lane, int a, int b, int attempt)
+{
+    int k = l->d->label[a];
+    uint64_t n = (uint64_t)l->d->count[k], from = rng_below(key, 0, n);
+    for (uint64_t i = (uint64_t)lane; i < n; i += LANES) {
+        int sample = l->d->of_class[(uint64_t)l->d->start[k] + (from + i) % n];
+        if (sample != a && sample != b && --attempt == 0) return sample;
+    }
+    return attempt == 1 ? (lane ? a : b) : -1;
+}
+
+/* What replaces an unreadable sample in training; attempt from 1. */
+static int redraw(const struct loader *l, int lane, uint64_t number, int row, int attempt)
+{
+    const struct loader_options *o = &l->o;
+    int matched = o->pairing == PAIR_CLASS && is_paired(o, number), stream = matched ? 0 : lane;
+    /* sub-stream 1 of the order; 0 holds the epochs */
+    uint64_t key = rng_key(rng_key(o->seed, RNG_ORDER, (uint64_t)stream), 1, place_of(o, stream, number, row));
+    if (!matched) return (int)rng_below(key, (uint64_t)attempt, (uint64_t)l->d->n);
+    return redraw_matched(l, key, lane, draw(l, 0, number, row), draw(l, 1, number, row), attempt);
+}
+
+static int draw_again(const struct loader *l, int lane, uint64_t number, int row, int attempt)
+{
+    return attempt ? redraw(l, lane, number, row, attempt) : draw(l, lane, number, row);
+}
+
+/* ---- workers ---- */
+
+static int make_row(const struct loader *l, int sample, uint64_t key, float *x, struct err *e)
+{
+    const struct dataset *d = l->d;
+    const struct augment *a = &l->o.augment;
+    uint8_t *own = NULL;
+    const uint8_t *pixels;
+    int w = d->w, h = d->h;
+    if (d->pixels && d->c == a->c) {
+        pixels = d->pixels + (size_t)sample * (size_t)d->c * (size_t)h * (size_t)w;
+    } else {
+        TRY(dataset_image(d, sample, a->c, &own, &w, &h, e));
+        pixels = own;
+    }
+    int rc = l->o.training ? augment_image(a, key, pixels, w, h, x, e)
+                           : image_center(pixels, a->c, w, h, a->w, a->h, x, e);
+    if (!rc && !l->o.training) augment_normalise(a, x);
+    mem_free(own);
+    return rc;
+}
+
+/* Fills row `at` of a slot, with other draws while images are unreadable. */
+static int fill_row(const struct loader *l, struct slot *s, int at, struct err *e)
+{
+    const struct loader_options *o = &l->o;
+    int lane = at >= s->batch.first, row = at - lane * s->batch.first, sample = s->sample[at];
+    uint64_t number = s->batch.number;
+    uint64_t key = rng_bits(rng_key(o->seed, RNG_AUGMENT, (uint64_t)lane), place_of(o, lane, number, row));
+    float *x = s->x + (size_t)at * l->pixels;
+    struct err why;
+    int rc, failed = 0;
+    while ((rc = make_row(l, sample, key, x, &why)) == E_FILE || rc == E_FORMAT) {
+        failed++;
+        if (!o->training) break;
+        int other = redraw(l, lane, number, row, failed);
+        if (failed == MOST_ATTEMPTS || other < 0)
+            return fail(e, E_FORMAT, "%d draws in a row gave no readable image; the last: %s", failed, why.msg);
+        sample = other;
+    }
+    s->failed[at] = failed;
+    s->label[at] = l->d->label[sample];
+    s->sample[at] = rc ? -1 - sample : sample;
+    if (rc) memset(x, 0, l->pixels * sizeof *x);
+    if (rc && rc != E_FILE && rc != E_FORMAT) return fail(e, rc, "%s", why.msg);
+    return OK;
+}
+
+static void *work(void *arg)
+{
+    struct loader *l = arg;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (!l->stop && l->head == l->tail) pthread_cond_wait(&l->change[WORK], &l->lock);
+        if (l->stop) break;
+        struct job j = l->job[l->head++ % l->room];
+        pthread_mutex_unlock(&l->lock);
+        struct err e;
+        int rc = OK;
+        for (int i = 0; !rc && i < j.n; i++) rc = fill_row(l, j.slot, j.row + i, &e);
+        pthread_mutex_lock(&l->lock);
+        if (rc && !j.slot->err.code) j.slot->err = e;
+        if (!(j.slot->pending -= j.n)) pthread_cond_broadcast(&l->change[READY]);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- feeders ---- */
+
+static int rows_of(const struct loader *l, uint64_t number)
+{
+    uint64_t rows = (uint64_t)l->o.rows, left = (uint64_t)l->d->n;
+    if (!l->o.training && (number + 1) * rows > left) return (int)(left - number * rows);
+    return l->o.rows;
+}
+
+/* The slot of a number, once it is free; NULL when the loader closes. */
+static struct slot *wait_slot(struct loader *l, uint64_t number)
+{
+    struct slot *s = &l->slot[number % DEPTH];
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop && number >= l->taken + DEPTH) pthread_cond_wait(&l->change[ROOM], &l->lock);
+    if (!l->stop && s->batch.number != number) {
+        int lanes = is_paired(&l->o, number) ? 2 : 1, first = rows_of(l, number);
+        s->batch = (struct batch){ first * lanes, first, s->x, s->label, s->sample, number };
+        s->pending = first * lanes;
+        s->released = 0;
+    }
+    int stop = l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return stop ? NULL : s;
+}
+
+static void *feed(void *arg)
+{
+    const struct lane *lane = arg;
+    struct loader *l = lane->loader;
+    int most = l->d->pixels ? PACKED_ROWS : 1;
+    for (uint64_t number = l->o.start;; number++) {
+        if (lane->number == 1) number = next_paired(&l->o, number);
+        struct slot *s = number < l->end ? wait_slot(l, number) : NULL;
+        if (!s) return NULL;
+        int n = s->batch.first, at = lane->number * n;
+        for (int i = 0; i < n; i++) s->sample[at + i] = draw(l, lane->number, number, i);
+        pthread_mutex_lock(&l->lock);
+        for (int i = 0; i < n; i += most)
+            l->job[l->tail++ % l->room] = (struct job){ s, at + i, n - i < most ? n - i : most };
+        pthread_cond_broadcast(&l->change[WORK]);
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+/* ---- handing out ---- */
+
+static void name_once(struct loader *l, int sample)
+{
+    uint8_t bit = (uint8_t)(1u << sample % 8), *byte = &l->named[sample / 8];
+    if (*byte & bit) return;
+    *byte |= bit;
+    if (l->nnamed++ == MOST_NAMED)
+        note(&l->notes, "%d unreadable images were named; others are only counted", MOST_NAMED);
+    if (l->nnamed > MOST_NAMED) return;
+    struct err e;
+    uint8_t *pixels;
+    int w, h;
+    /* Read again for the reason: this is rare, and keeps the notes in the order of the batches. */
+    int rc = dataset_image(l->d, sample, l->o.augment.c, &pixels, &w, &h, &e);
+    mem_free(pixels);
+    note(&l->notes, "%s: %s", rc ? e.msg : l->d->path[sample],
+         l->o.training ? "another image is drawn instead" : "counts as wrong");
+}
+
+/* Counts and names what was unreadable in a finished slot. */
+static int account(struct loader *l, const struct slot *s, struct err *e)
+{
+    if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
+    for (int at = 0; at < s->batch.rows; at++) {
+        int lane = at >= s->batch.first, row = at - lane * s->batch.first;
+        for (int i = 0; i < s->failed[at]; i++) name_once(l, draw_again(l, lane, s->batch.number, row, i));
+        l->unreadable += (uint64_t)s->failed[at];
+        l->read += 1 + (uint64_t)(l->o.training ? s->failed[at] : 0);
+    }
+    uint64_t n = (uint64_t)l->d->n, all = l->read > n ? l->read : n;
+    if (l->o.training && l->unreadable > 1 && l->unreadable * 100 > all)
+        return fail(e, E_FORMAT, "%llu of %llu images read were unreadable, expected at most 1 %%: check the files",
+                    (unsigned long long)l->unreadable, (unsigned long long)l->read);
+    return OK;
+}
+
+/* Waits for the next slot; NULL at the end, on a failure (*rc) and when the loader closes. The lock is held. */
+static struct slot *wait_ready(struct loader *l, int *rc, struct err *e)
+{
+    struct slot *s = &l->slot[l->next % DEPTH];
+    *rc = OK;
+    if (l->dead.code) *rc = fail(e, l->dead.code, "%s", l->dead.msg);
+    if (*rc || l->next >= l->end) return NULL;
+    if (l->next >= l->taken + DEPTH) {
+        *rc = fail(e, E_ARG, "all %d batches of the loader are held: release one first", DEPTH);
+        return NULL;
+    }
+    while (!l->stop && (s->batch.number != l->next || s->pending))
+        pthread_cond_wait(&l->change[READY], &l->lock);
+    if (l->stop) {
+        *rc = fail(e, E_ARG, "the loader was closed");
+        return NULL;
+    }
+    l->next++;
+    return s;
+}
+
+int loader_next(struct loader *l, const struct batch **batch, struct err *e)
+{
+    int rc;
+    *batch = NULL;
+    pthread_mutex_lock(&l->lock);
+    l->inside++;
+    struct slot *s = wait_ready(l, &rc, e);
+    pthread_mutex_unlock(&l->lock);
+    if (s && (rc = account(l, s, &l->dead))) fail(e, rc, "%s", l->dead.msg);
+    if (s && !rc) *batch = &s->batch;
+    pthread_mutex_lock(&l->lock);
+    if (!--l->inside) pthread_cond_broadcast(&l->change[IDLE]);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+void loader_release(struct loader *l, const struct batch *batch)
+{
+    pthread_mutex_lock(&l->lock);
+    l->slot[batch->number % DEPTH].released = 1;
+    for (struct slot *s; s = &l->slot[l->taken % DEPTH], s->batch.number == l->taken && s->released;) l->taken++;
+    pthread_cond_broadcast(&l->change[ROOM]);
+    pthread_mutex_unlock(&l->lock);
+}
+
+uint64_t loader_unreadable(const struct loader *l) { return l->unreadable; }
+
+/* ---- opening and closing ---- */
+
+static int check(const struct dataset *d, const struct loader_options *o, struct err *e)
+{
+    const struct augment *a = &o->augment;
+    if (d->n < 1) return fail(e, E_ARG, "no images to load");
+    if (o->rows < 1) return fail(e, E_ARG, "a mini-batch of %d rows", o->rows);
+    if (o->subdivisions < 0 || o->every < 0)
+        return fail(e, E_ARG, "subdivisions=%d, every=%d: expected at least 1", o->subdivisions, o->every);
+    if (o->workers < 1 || o->workers > MOST_WORKERS)
+        return fail(e, E_ARG, "%d workers, expected 1..%d", o->workers, MOST_WORKERS);
+    if (o->pairing != PAIR_NONE && !o->training) return fail(e, E_ARG, "only training has pairs");
+    if (a->c != 1 && a->c != 3)
+        return fail(e, E_CFG, "channels=%d: images have 1 (gray) or 3 (colour)", a->c);
+    if (a->w < 1 || a->h < 1) return fail(e, E_ARG, "a network input of %d x %d pixels", a->w, a->h);
+    return OK;
+}
+
+static int make_slots(struct loader *l, struct err *e)
+{
+    const struct augment *a = &l->o.augment;
+    size_t rows, numbers, lanes = l->o.pairing == PAIR_NONE ? 1 : 2, most = l->d->pixels ? PACKED_ROWS : 1;
+    if (mem_mul((size_t)a->w * (size_t)a->c, (size_t)a->h, &l->pixels) ||
+        mem_mul((size_t)l->o.rows, lanes, &rows) || mem_mul(rows, l->pixels, &numbers))
+        return fail(e, E_MEM, "%d rows of %d x %d x %d numbers are too many", l->o.rows, a->c, a->h, a->w);
+    l->room = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
+    l->job = mem_alloc(l->room, sizeof *l->job);
+    l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);
+    l->named = mem_alloc((size_t)l->d->n / 8 + 1, 1);
+    int missing = !l->job || !l->worker || !l->named;
+    for (int i = 0; i < DEPTH; i++) {
+        struct slot *s = &l->slot[i];
+        s->batch.number = UINT64_MAX;
+        s->x = mem_alloc(numbers, sizeof *s->x);
+        s->label = mem_alloc(rows, sizeof *s->label);
+        s->sample = mem_alloc(rows, sizeof *s->sample);
+        s->failed = mem_alloc(rows, sizeof *s->failed);
+        missing |= !s->x || !s->label || !s->sample || !s->failed;
+    }
+    if (!missing) return OK;
+    return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows, l->pixels);
+}
+
+static int make_threads(struct loader *l, struct err *e)
+{
+    int rc = pthread_mutex_init(&l->lock, NULL);
+    for (; !rc && l->locks < CONDITIONS; l->locks++)
+        if ((rc = pthread_cond_init(&l->change[l->locks], NULL))) break;
+    if (rc) return fail(e, E_MEM, "no lock can be made: %s", strerror(rc));
+    int lanes = l->o.pairing == PAIR_NONE ? 1 : 2;
+    for (; !rc && l->nlanes < lanes; l->nlanes += !rc) {
+        struct lane *lane = &l->lane[l->nlanes];
+        lane->loader = l;
+        lane->number = l->nlanes;
+        rc = pthread_create(&lane->thread, NULL, feed, lane);
+    }
+    for (; !rc && l->nworkers < l->o.workers; l->nworkers += !rc)
+        rc = pthread_create(&l->worker[l->nworkers], NULL, work, l);
+    if (rc) return fail(e, E_MEM, "thread %d of %d cannot be started: %s; use fewer workers",
+                        l->nlanes + l->nworkers + 1, lanes + l->o.workers, strerror(rc));
+    return OK;
+}
+
+int loader_open(struct loader **out, const struct dataset *d, const struct loader_options *o,
+                const struct notes *notes, struct err *e)
+{
+    *out = NULL;
+    TRY(check(d, o, e));
+    struct loader *l = mem_alloc(1, sizeof *l);
+    if (!l) return fail(e, E_MEM, "not enough memory");
+    l->d = d;
+    l->o = *o;
+    l->o.subdivisions += !o->subdivisions;
+    l->o.every += !o->every;
+    if (notes) l->notes = *notes;
+    l->next = l->taken = o->start;
+    uint64_t rows = (uint64_t)o->rows;
+    l->end = o->training ? UINT64_MAX : ((uint64_t)d->n + rows - 1) / rows;
+    int rc = make_slots(l, e);
+    if (!rc) rc = make_threads(l, e);
+    if (rc) {
+        loader_close(l);
+        return rc;
+    }
+    if (o->training && o->augment.c == 1 && (o->augment.hue != 0 || o->augment.saturation > 1))
+        note(notes, "channels=1: hue and saturation are ignored");
+    *out = l;
+    return OK;
+}
+
+static void stop(struct loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stop = 1;
+    for (int i = 0; i < CONDITIONS; i++) pthread_cond_broadcast(&l->change[i]);
+    while (l->inside) pthread_cond_wait(&l->change[IDLE], &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->nlanes; i++) pthread_join(l->lane[i].thread, NULL);
+    for (int i = 0; i < l->nworkers; i++) pthread_join(l->worker[i], NULL);
+}
+
+void loader_close(struct loader *l)
+{
+    if (!l) return;
+    if (l->locks == CONDITIONS) stop(l);
+    for (int i = 0; i < l->locks; i++) pthread_cond_destroy(&l->change[i]);
+    if (l->locks) pthread_mutex_destroy(&l->lock);
+    for (int i = 0; i < DEPTH; i++) {
+        mem_free(l->slot[i].x);
+        mem_free(l->slot[i].label);
+        mem_free(l->slot[i].sample);
+        mem_free(l->slot[i].failed);
+    }
+    mem_free(l->job);
+    mem_free(l->worker);
+    mem_free(l->named);
+    mem_free(l);
+}

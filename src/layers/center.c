@@ -1,0 +1,119 @@
+/* [center]: center loss (Wen, Zhang, Li, Qiao, ECCV 2016): lambda/(2m) sum |h - c_y|^2 over the m scored rows, and its
+ * gradient lambda (h - c_y)/m. Centers start at 0 and move once per optimiser step, over the whole batch:
+ * c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in the training state, not in
+ * .weights. */
+#include "core/text.h"
+#include "net/net.h"
+
+struct center {
+    double lambda, alpha;
+    struct param *centers, *sum, *count; /* classes x d; of this step's sub-mini-batches: sum of (c - h), rows */
+    struct buffer *h, *g, *c, *s, *n;    /* host: features, gradient, and the three params */
+};
+
+static const struct key keys[] = {
+    REAL_KEY(center, lambda, 0.1, 0, 1e6, "weight of the loss; 0: training as without the section"),
+    REAL_KEY(center, alpha, 0.5, 0, 1, "pace of the centers"),
+    { 0 },
+};
+
+static const char *const examples[] = { "lambda=0.3", NULL };
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    const struct center *s = l->self;
+    (void)e;
+    *out = l->in[0]->x.shape;
+    l->identity = 1;
+    l->inert = !l->train || s->lambda == 0;
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct center *s = l->self;
+    size_t d = shape_row(l->in[0]->x.shape), k = (size_t)l->classes, rows = (size_t)l->in[0]->x.shape.n;
+    unsigned flags = PARAM_STATE | PARAM_UNSAVED;
+    s->centers = builder_param(b, k * d, INIT_ZERO, 0, flags);
+    s->sum = builder_param(b, k * d, INIT_ZERO, 0, flags);
+    s->count = builder_param(b, k, INIT_ZERO, 0, flags);
+    s->h = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
+    s->g = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
+    s->c = builder_buffer(b, k * d * sizeof(real), LIFE_HOST);
+    s->s = builder_buffer(b, k * d * sizeof(real), LIFE_HOST);
+    s->n = builder_buffer(b, k * sizeof(real), LIFE_HOST);
+    int ok = s->centers && s->sum && s->count && s->h && s->g && s->c && s->s && s->n;
+    return ok ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[center]: not enough memory");
+}
+
+/* The step before ended: its sums move the centers. (Moving them late keeps everything about a step in its state.) */
+static void move(const struct center *s, size_t k, size_t d)
+{
+    real *c = s->c->data, *sum = s->s->data, *n = s->n->data;
+    for (size_t j = 0; j < k; j++) {
+        for (size_t t = 0; t < d; t++) {
+            c[j * d + t] -= (real)(s->alpha * (double)sum[j * d + t] / (1 + (double)n[j]));
+            sum[j * d + t] = 0;
+        }
+        n[j] = 0;
+    }
+}
+
+/* Loss before lambda; g gets its gradient, sums and counts go on. */
+static double measure(struct center *s, const struct pass *p, size_t d)
+{
+    const real *h = s->h->data;
+    real *c = s->c->data, *sum = s->s->data, *n = s->n->data, *g = s->g->data;
+    double loss = 0;
+    for (size_t i = 0; i < (size_t)p->scored; i++) {
+        size_t j = (size_t)p->label[i];
+        n[j] += 1;
+        for (size_t t = 0; t < d; t++) {
+            double z = (double)h[i * d + t] - (double)c[j * d + t];
+            loss += z * z;
+            sum[j * d + t] -= (real)z;
+            g[i * d + t] = (real)(s->lambda * z / p->scored);
+        }
+    }
+    return loss / (2.0 * p->scored);
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct center *s = l->self;
+    size_t d = shape_row(l->in[0]->x.shape), k = (size_t)l->classes;
+    TRY(param_get(s->centers, s->c->data));
+    TRY(param_get(s->sum, s->s->data));
+    TRY(param_get(s->count, s->n->data));
+    if (!p->add && !p->hold) move(s, k, d);
+    TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, s->h->data));
+    l->loss = measure(s, p, d);
+    l->weight = s->lambda;
+    if (p->hold) return OK;
+    TRY(param_set(s->centers, s->c->data));
+    TRY(param_set(s->sum, s->s->data));
+    return param_set(s->count, s->n->data);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct center *s = l->self;
+    size_t d = shape_row(l->in[0]->x.shape);
+    real *g = s->g->data;
+    for (size_t i = (size_t)p->scored * d; i < (size_t)l->rows_back * d; i++) g[i] = 0;
+    return p->be->ops->write(p->be, &l->in[0]->g, 0, l->rows_back, g, l->add[0]);
+}
+
+const struct layer_ops layer_center = {
+    .name = "center",
+    .help = "pulls the features of a class to their center (training only)",
+    .size = sizeof(struct center),
+    .keys = keys,
+    .strict = 1,
+    .examples = examples,
+    .flags = LAYER_LOSS | LAYER_TRAIN_ONLY,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+    .backward = backward,
+};

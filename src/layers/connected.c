@@ -1,0 +1,73 @@
+/* [connected]: every output from every input (flattened in C,H,W order), then batch normalisation or bias, then
+ * activation. Weights O, I. */
+#include "net/linear.h"
+#include <math.h>
+
+struct connected {
+    int output, batch_normalize, activation;
+    struct linear linear;
+};
+
+static const struct key keys[] = {
+    INT_KEY(connected, output, 1, 1, 1 << 24, "outputs"),
+    INT_KEY(connected, batch_normalize, 0, 0, 1, "1: batch normalisation instead of a bias"),
+    WORD_KEY(connected, activation, ACT_LOGISTIC, act_names, "activation"),
+    { 0 },
+};
+
+static const char *const examples[] = {
+    "output=7\nactivation=relu",
+    "output=5\nbatch_normalize=1\nactivation=leaky",
+    "output=16\nactivation=gelu",
+    NULL,
+};
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    const struct connected *s = l->self;
+    (void)e;
+    *out = (struct shape){ l->in[0]->x.shape.n, s->output, 1, 1 };
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct connected *s = l->self;
+    size_t inputs = shape_row(l->in[0]->x.shape);
+    s->linear.ops = l->be->ops->dense;
+    s->linear.desc = (struct linear_desc){ .in = &l->in[0]->x, .groups = 1 };
+    s->linear.weights = (size_t)s->output * inputs;
+    s->linear.init = INIT_UNIFORM;
+    s->linear.spread = sqrt(2.0 / (double)inputs);
+    s->linear.norm = s->batch_normalize;
+    s->linear.weights_first = 1;
+    s->linear.act = (enum act)s->activation;
+    return linear_build(&s->linear, l, b, e);
+}
+
+static int refresh(struct layer *l, struct err *e) { return linear_refresh(&((struct connected *)l->self)->linear, l, e); }
+static int forward(struct layer *l, const struct pass *p) { return linear_forward(&((struct connected *)l->self)->linear, l, p); }
+static int backward(struct layer *l, const struct pass *p) { return linear_backward(&((struct connected *)l->self)->linear, l, p); }
+static void drop(struct layer *l) { linear_drop(&((struct connected *)l->self)->linear, l); }
+
+static double flops(const struct layer *l)
+{
+    return 2.0 * (double)shape_row(l->in[0]->x.shape) * (double)shape_row(l->out->x.shape);
+}
+
+const struct layer_ops layer_connected = {
+    .name = "connected",
+    .alias = "conn",
+    .help = "fully connected layer, batch normalisation or bias, activation",
+    .size = sizeof(struct connected),
+    .keys = keys,
+    .examples = examples,
+    .flags = LAYER_PARAMS | LAYER_DRAWS,
+    .shape = shape,
+    .build = build,
+    .refresh = refresh,
+    .forward = forward,
+    .backward = backward,
+    .drop = drop,
+    .flops = flops,
+};

@@ -1,0 +1,95 @@
+/* [cost]: an error against the one-hot truth, on a linear output. After a [softmax], which has its own loss, it does
+ * nothing (the Darknets add a second gradient there).
+ *
+ * Per element, with d = x - truth: sse d^2, slope d (Darknet leaves the 2 out: so the loss here is d^2 / 2 as far as the
+ * gradient is concerned); l1 |d|, sign(d); smooth d^2 / 2 for |d| < 1, else |d| - 1/2. Sum over the row, mean over rows. */
+#include <math.h>
+#include "net/layer.h"
+
+enum kind { SSE, L1, SMOOTH };
+static const char *const kinds[] = { "sse", "l1", "smooth", NULL };
+
+struct cost {
+    int type;
+    double scale;
+    struct buffer *x, *g; /* host: rows x inputs */
+};
+
+static const struct key keys[] = {
+    WORD_KEY(cost, type, SSE, kinds, "measure of the error"),
+    REAL_KEY(cost, scale, 1, 0, 1e6, "multiplies the gradient"),
+    { 0 },
+};
+
+static const char *const examples[] = { "type=sse", "type=smooth\nscale=2", "type=l1", NULL };
+
+static int after_softmax(const struct layer *l) { return l->below && l->below == layer_find("softmax"); }
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    (void)e;
+    *out = l->in[0]->x.shape;
+    l->identity = 1;
+    l->inert = after_softmax(l);
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct cost *s = l->self;
+    size_t bytes = shape_count(l->in[0]->x.shape) * sizeof(real);
+    s->x = builder_buffer(b, bytes, LIFE_HOST);
+    s->g = builder_buffer(b, bytes, LIFE_HOST);
+    return s->x && s->g ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[cost]: not enough memory");
+}
+
+static double error(enum kind kind, double d, double *slope)
+{
+    double a = fabs(d), sign = d > 0 ? 1 : d < 0 ? -1 : 0;
+    switch (kind) {
+    case SSE: *slope = d; return d * d / 2;
+    case L1: *slope = sign; return a;
+    case SMOOTH: break;
+    }
+    *slope = a < 1 ? d : sign;
+    return a < 1 ? d * d / 2 : a - .5;
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct cost *s = l->self;
+    if (!p->label) return OK;
+    size_t n = shape_row(l->in[0]->x.shape);
+    real *x = s->x->data, *g = s->g->data;
+    TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, x));
+    double sum = 0;
+    for (size_t i = 0; i < (size_t)p->scored * n; i++) {
+        double truth = (int)(i % n) == p->label[i / n], slope;
+        sum += error((enum kind)s->type, (double)x[i] - truth, &slope);
+        g[i] = (real)(s->scale * slope / p->scored);
+    }
+    l->loss = s->scale * sum / p->scored;
+    return OK;
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct cost *s = l->self;
+    real *g = s->g->data;
+    size_t n = shape_row(l->in[0]->x.shape);
+    for (size_t i = (size_t)p->scored * n; i < (size_t)l->rows_back * n; i++) g[i] = 0;
+    return p->be->ops->write(p->be, &l->in[0]->g, 0, l->rows_back, g, l->add[0]);
+}
+
+const struct layer_ops layer_cost = {
+    .name = "cost",
+    .help = "squared, absolute or smooth error of a linear output; nothing after [softmax]",
+    .size = sizeof(struct cost),
+    .keys = keys,
+    .examples = examples,
+    .flags = LAYER_LOSS | LAYER_TERMINAL,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+    .backward = backward,
+};

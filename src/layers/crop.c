@@ -1,0 +1,85 @@
+/* [crop]: cuts the input image: in training one random place (and mirror) for the whole mini-batch, otherwise the
+ * centre. Values become 2x - 1 unless noadjust. */
+#include "net/layer.h"
+#include "core/rng.h"
+
+struct crop {
+    int crop_height, crop_width, flip, noadjust;
+    double angle, saturation, exposure, shift;
+    struct buffer *in, *out; /* host: one image of the input, all of the output */
+};
+
+static const struct key keys[] = {
+    INT_KEY(crop, crop_height, 1, 1, 1 << 20, "rows of the output"),
+    INT_KEY(crop, crop_width, 1, 1, 1 << 20, "columns of the output"),
+    INT_KEY(crop, flip, 0, 0, 1, "1: mirror half of the mini-batches in training"),
+    INT_KEY(crop, noadjust, 0, 0, 1, "1: leave values as they are"),
+    REAL_KEY(crop, angle, 0, 0, 0, "must be 0: use angle= in [net]"),
+    REAL_KEY(crop, saturation, 1, 1, 1, "must be 1: use saturation= in [net]"),
+    REAL_KEY(crop, exposure, 1, 1, 1, "must be 1: use exposure= in [net]"),
+    REAL_KEY(crop, shift, 0, 0, 1, "no effect, as in Darknet's CPU builds"),
+    { 0 },
+};
+
+static const char *const examples[] = { "crop_height=3\ncrop_width=4\nflip=1", "crop_height=2\ncrop_width=2\nnoadjust=1", NULL };
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    const struct crop *s = l->self;
+    struct shape in = l->in[0]->x.shape;
+    if (s->crop_height > in.h || s->crop_width > in.w)
+        return layer_fail(l, e, "crop %dx%d is larger than the input %dx%d", s->crop_width, s->crop_height, in.w, in.h);
+    *out = (struct shape){ in.n, in.c, s->crop_height, s->crop_width };
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct crop *s = l->self;
+    s->in = builder_buffer(b, shape_row(l->in[0]->x.shape) * sizeof(real), LIFE_HOST);
+    s->out = builder_buffer(b, shape_count(l->out->x.shape) * sizeof(real), LIFE_HOST);
+    l->out->x.bytes = shape_count(l->out->x.shape) * sizeof(real);
+    return s->in && s->out ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[crop]: not enough memory");
+}
+
+static void crop_image(const struct crop *s, struct shape in, int dy, int dx, int flip, const real *x, real *y)
+{
+    real scale = s->noadjust ? 1 : 2, shift = s->noadjust ? 0 : -1;
+    for (int c = 0; c < in.c; c++)
+        for (int i = 0; i < s->crop_height; i++)
+            for (int j = 0; j < s->crop_width; j++) {
+                int col = flip ? in.w - dx - j - 1 : dx + j;
+                *y++ = scale * x[((size_t)c * (size_t)in.h + (size_t)(dy + i)) * (size_t)in.w + (size_t)col] + shift;
+            }
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct crop *s = l->self;
+    struct shape in = l->in[0]->x.shape;
+    int room_y = in.h - s->crop_height, room_x = in.w - s->crop_width, dy = room_y / 2, dx = room_x / 2, flip = 0;
+    if (p->train) {
+        uint64_t key = rng_key(p->seed, RNG_CROP, p->step);
+        dy = (int)rng_below(key, 0, (uint64_t)room_y + 1);
+        dx = (int)rng_below(key, 1, (uint64_t)room_x + 1);
+        flip = s->flip && rng_bits(key, 2) >> 63;
+    }
+    real *image = s->in->data, *y = s->out->data;
+    for (int i = 0; i < in.n; i++) {
+        TRY(p->be->ops->read(p->be, &l->in[0]->x, i, 1, image));
+        crop_image(s, in, dy, dx, flip, image, y + (size_t)i * shape_row(l->out->x.shape));
+    }
+    return p->be->ops->write(p->be, &l->out->x, 0, in.n, y, 0);
+}
+
+const struct layer_ops layer_crop = {
+    .name = "crop",
+    .help = "cuts the input: at random in training, the centre otherwise",
+    .size = sizeof(struct crop),
+    .keys = keys,
+    .examples = examples,
+    .flags = LAYER_SPATIAL | LAYER_NO_GRAD,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+};

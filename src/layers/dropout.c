@@ -1,0 +1,67 @@
+/* [dropout]: in training, each value is 0 with the given probability and else scaled by 1/(1-p). */
+#include "net/layer.h"
+#include "core/rng.h"
+
+struct dropout {
+    double probability;
+    struct drop_plan plan;
+    int ordinal; /* among the dropout layers of the net: names the random stream */
+};
+
+static const struct key keys[] = {
+    REAL_KEY(dropout, probability, 0.5, 0, 0.999, "share of values that are dropped"),
+    { 0 },
+};
+
+static const char *const examples[] = { "probability=0.3", "probability=0", NULL };
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    const struct dropout *s = l->self;
+    (void)e;
+    *out = l->in[0]->x.shape;
+    l->identity = l->inert = !l->train || s->probability == 0;
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct dropout *s = l->self;
+    struct drop_desc d = { &l->in[0]->x, l->rows_back, s->probability };
+    TRY(l->be->ops->drop->plan(l->be, &d, &l->out->x, &s->plan, e));
+    builder_scratch(b, s->plan.scratch_bytes);
+    s->ordinal = builder_ordinal(b);
+    return OK;
+}
+
+static uint64_t key(const struct dropout *s, const struct pass *p)
+{
+    return rng_key(rng_key(p->seed, RNG_DROPOUT, (uint64_t)s->ordinal), RNG_DROPOUT, p->step);
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct dropout *s = l->self;
+    return p->be->ops->drop->forward(&s->plan, key(s, p), l->in[0]->x.data, l->out->x.data, p->scratch);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct dropout *s = l->self;
+    return p->be->ops->drop->backward(&s->plan, key(s, p), l->out->g.data, l->in[0]->g.data, l->add[0], p->scratch);
+}
+
+static void drop(struct layer *l) { l->be->ops->drop->drop(&((struct dropout *)l->self)->plan); }
+
+const struct layer_ops layer_dropout = {
+    .name = "dropout",
+    .help = "drops values at random in training",
+    .size = sizeof(struct dropout),
+    .keys = keys,
+    .examples = examples,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+    .backward = backward,
+    .drop = drop,
+};

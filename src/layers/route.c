@@ -1,0 +1,96 @@
+/* [route]: the outputs of earlier layers side by side, along the channels. */
+#include "net/layer.h"
+#include "core/mem.h"
+
+struct route {
+    struct list layers;
+    struct join_plan plan;
+    const void **x; /* nin pointers each, filled per pass */
+    void **gx;
+};
+
+static const struct key keys[] = {
+    LIST_KEY(route, layers, -(1 << 20), 1 << 20, "layers: -1 counts from this one, 4 from the first (0)"),
+    { 0 },
+};
+
+static const char *const examples[] = { "layers=-1", "layers=-1,-2", "layers=-2,-1,-2", NULL };
+
+static int inputs(const struct layer *l, int *at, int room, struct err *e)
+{
+    const struct route *s = l->self;
+    if (!s->layers.n) return layer_fail(l, e, "needs layers=, as layers=-1,-4");
+    if (s->layers.n > room) return layer_fail(l, e, "layers= has %d entries: at most %d", s->layers.n, room);
+    for (int i = 0; i < s->layers.n; i++) {
+        int from = (int)list_at(&s->layers, i);
+        at[i] = from < 0 ? l->index + from : from;
+        if (at[i] < 0 || at[i] >= l->index)
+            return layer_fail(l, e, "layers=%d means layer %d: expected one before this layer (%d)", from, at[i], l->index);
+    }
+    return s->layers.n;
+}
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    *out = l->in[0]->x.shape;
+    l->identity = l->nin == 1;
+    for (int i = 1; i < l->nin; i++) {
+        struct shape s = l->in[i]->x.shape;
+        if (s.h != out->h || s.w != out->w)
+            return layer_fail(l, e, "inputs differ in size: %dx%d and %dx%d", out->w, out->h, s.w, s.h);
+        if (__builtin_add_overflow(out->c, s.c, &out->c)) return layer_fail(l, e, "too many channels");
+    }
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct route *s = l->self;
+    size_t n = (size_t)l->nin;
+    s->x = mem_alloc(n, sizeof *s->x);
+    s->gx = mem_alloc(n, sizeof *s->gx);
+    const struct tensor **in = mem_alloc(n, sizeof *in);
+    int rc = s->x && s->gx && in ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[route]: not enough memory");
+    for (int i = 0; i < l->nin && !rc; i++) in[i] = &l->in[i]->x;
+    struct concat_desc d = { in, l->nin, l->train, l->rows_back };
+    if (!rc) rc = l->be->ops->join->plan_concat(l->be, &d, &l->out->x, &s->plan, e);
+    mem_free(in);
+    builder_scratch(b, s->plan.scratch_bytes);
+    return rc;
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct route *s = l->self;
+    for (int i = 0; i < l->nin; i++) s->x[i] = l->in[i]->x.data;
+    return p->be->ops->join->forward(&s->plan, s->x, l->out->x.data, p->scratch);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct route *s = l->self;
+    for (int i = 0; i < l->nin; i++) s->gx[i] = l->in[i]->g.data;
+    return p->be->ops->join->backward(&s->plan, l->out->x.data, l->out->g.data, s->gx, l->add, p->scratch);
+}
+
+static void drop(struct layer *l)
+{
+    struct route *s = l->self;
+    l->be->ops->join->drop(&s->plan);
+    mem_free(s->x);
+    mem_free(s->gx);
+}
+
+const struct layer_ops layer_route = {
+    .name = "route",
+    .help = "earlier layers side by side, along the channels",
+    .size = sizeof(struct route),
+    .keys = keys,
+    .examples = examples,
+    .inputs = inputs,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+    .backward = backward,
+    .drop = drop,
+};

@@ -1,0 +1,119 @@
+/* [shortcut]: adds the output of an earlier layer to the previous one's, by pjreddie's rules where shapes differ. */
+#include "net/layer.h"
+
+struct shortcut {
+    struct list from;
+    double alpha, beta;
+    int activation;
+    struct join_plan plan;
+    struct act_plan act_plan;
+    struct buffer *sum; /* before an activation whose slope needs its input */
+    struct tensor mid;
+    int act_plain;
+};
+
+static const struct key keys[] = {
+    LIST_KEY(shortcut, from, -(1 << 20), 1 << 20, "the layer to add: -3 counts from this one, 4 from the first (0)"),
+    REAL_KEY(shortcut, alpha, 1, -1e6, 1e6, "factor of the previous layer"),
+    REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the layer that is added"),
+    WORD_KEY(shortcut, activation, ACT_LINEAR, act_names, "activation of the sum"),
+    { 0 },
+};
+
+static const char *const examples[] = {
+    "from=-2\nactivation=relu", "from=-2\nactivation=linear", "from=-2\nactivation=mish", "from=-2\nalpha=.5\nbeta=2\nactivation=leaky", NULL,
+};
+
+static int inputs(const struct layer *l, int *at, int room, struct err *e)
+{
+    const struct shortcut *s = l->self;
+    (void)room;
+    if (s->from.n != 1) return layer_fail(l, e, "needs from= with one layer, as from=-3");
+    int from = (int)list_at(&s->from, 0);
+    at[0] = l->index - 1;
+    at[1] = from < 0 ? l->index + from : from;
+    if (at[1] < 0 || at[1] >= l->index)
+        return layer_fail(l, e, "from=%d means layer %d: expected one before this layer (%d)", from, at[1], l->index);
+    return 2;
+}
+
+/* Sizes must be a whole multiple of one another, the same one on both axes. */
+static int factors_fit(struct shape a, struct shape b)
+{
+    if (b.w >= a.w) return b.w % a.w == 0 && b.h % a.h == 0 && b.w / a.w == b.h / a.h;
+    return a.w % b.w == 0 && a.h % b.h == 0 && a.w / b.w == a.h / b.h;
+}
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    struct shape a = l->in[0]->x.shape, b = l->in[1]->x.shape;
+    if (l->in[0] == l->in[1]) return layer_fail(l, e, "from= adds the previous layer to itself: name an earlier one");
+    if (!factors_fit(a, b))
+        return layer_fail(l, e, "cannot add a map of %dx%d to one of %dx%d: sizes must be equal or whole multiples", b.w, b.h,
+                          a.w, a.h);
+    *out = a;
+    return OK;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct shortcut *s = l->self;
+    enum act act = (enum act)s->activation;
+    int apart = !act_from_output(act) && builder_train(b);
+    s->mid.shape = l->out->x.shape;
+    struct add_desc d = { &l->in[0]->x, &l->in[1]->x, s->alpha, s->beta, act_from_output(act) ? act : ACT_LINEAR,
+                          l->train, l->rows_back, l->add[0], l->add[1] };
+    TRY(l->be->ops->join->plan_add(l->be, &d, apart ? &s->mid : &l->out->x, &s->plan, e));
+    builder_scratch(b, s->plan.scratch_bytes);
+    s->act_plain = act != ACT_LINEAR && !(s->plan.fused && act_from_output(act));
+    if (s->act_plain) {
+        struct tensor same = { .shape = l->out->x.shape };
+        struct act_desc a = { apart ? &s->mid : &l->out->x, l->train, l->rows_back, act };
+        TRY(l->be->ops->act->plan(l->be, &a, apart ? &l->out->x : &same, &s->act_plan, e));
+        builder_scratch(b, s->act_plan.scratch_bytes);
+    }
+    if (apart && !(s->sum = builder_buffer(b, s->mid.bytes, LIFE_PASS)))
+        return fail_at(e, E_MEM, l->cfg, l->line, "[shortcut]: not enough memory");
+    if (!apart && act != ACT_LINEAR) builder_keep_out(b);
+    return OK;
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct shortcut *s = l->self;
+    const void *x[2] = { l->in[0]->x.data, l->in[1]->x.data };
+    void *y = l->out->x.data, *sum = s->sum ? s->sum->data : y;
+    TRY(p->be->ops->join->forward(&s->plan, x, sum, p->scratch));
+    return s->act_plain ? p->be->ops->act->forward(&s->act_plan, sum, y, p->scratch) : OK;
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct shortcut *s = l->self;
+    void *gx[2] = { l->in[0]->g.data, l->in[1]->g.data }, *gy = l->out->g.data;
+    if (s->act_plain)
+        TRY(p->be->ops->act->backward(&s->act_plan, s->sum ? s->sum->data : NULL, s->sum ? NULL : l->out->x.data, gy, gy,
+                                      0, p->scratch));
+    return p->be->ops->join->backward(&s->plan, l->out->x.data, gy, gx, l->add, p->scratch);
+}
+
+static void drop(struct layer *l)
+{
+    struct shortcut *s = l->self;
+    l->be->ops->join->drop(&s->plan);
+    l->be->ops->act->drop(&s->act_plan);
+}
+
+const struct layer_ops layer_shortcut = {
+    .name = "shortcut",
+    .help = "adds an earlier layer",
+    .size = sizeof(struct shortcut),
+    .keys = keys,
+    .examples = examples,
+    .inputs = inputs,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+    .backward = backward,
+    .drop = drop,
+};

@@ -1,0 +1,77 @@
+/* [softmax]: probabilities, and the cross-entropy with its gradient when labels are there. Label smoothing
+ * (label_smooth_eps in [net]) lives here, where truth meets probability. */
+#include "net/net.h"
+
+struct softmax {
+    int groups, noloss, spatial, tree;
+    double temperature;
+    struct softmax_plan plan;
+};
+
+static const struct key keys[] = {
+    INT_KEY(softmax, groups, 1, 1, 1 << 24, "independent groups of equal length"),
+    REAL_KEY(softmax, temperature, 1, 1e-6, 1e6, "divides the inputs"),
+    INT_KEY(softmax, noloss, 0, 0, 1, "1: probabilities only, no loss"),
+    INT_KEY(softmax, spatial, 0, 0, 0, "softmax per pixel: not supported"),
+    { 0 },
+};
+
+static const char *const examples[] = { "", "temperature=2", "groups=2", "noloss=1\ntemperature=.5", NULL };
+
+static int shape(struct layer *l, struct shape *out, struct err *e)
+{
+    const struct softmax *s = l->self;
+    struct shape in = l->in[0]->x.shape;
+    if (shape_row(in) % (size_t)s->groups)
+        return layer_fail(l, e, "groups=%d must divide the %zu inputs", s->groups, shape_row(in));
+    *out = in;
+    return OK;
+}
+
+/* A softmax in the middle of a net, or with noloss, is a plain layer. */
+static int has_loss(const struct layer *l) { return l->last && !((const struct softmax *)l->self)->noloss; }
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct softmax *s = l->self;
+    struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, builder_config(b)->label_smooth_eps, l->rows_back };
+    TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, &s->plan, e));
+    builder_scratch(b, s->plan.scratch_bytes);
+    builder_keep_out(b);
+    if (has_loss(l) && !(l->loss_sum = builder_loss(b)))
+        return fail_at(e, E_MEM, l->cfg, l->line, "[softmax]: not enough memory");
+    return OK;
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct softmax *s = l->self;
+    const int *label = l->loss_sum ? p->dev_label : NULL;
+    return p->be->ops->softmax->forward(&s->plan, l->in[0]->x.data, label, p->scored, l->out->x.data,
+                                        l->loss_sum ? l->loss_sum->data : NULL, p->scratch);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct softmax *s = l->self;
+    const int *label = l->loss_sum ? p->dev_label : NULL;
+    return p->be->ops->softmax->backward(&s->plan, l->out->x.data, label, p->scored, l->out->g.data, l->in[0]->g.data,
+                                         l->add[0], p->scratch);
+}
+
+static void drop(struct layer *l) { l->be->ops->softmax->drop(&((struct softmax *)l->self)->plan); }
+
+const struct layer_ops layer_softmax = {
+    .name = "softmax",
+    .alias = "soft",
+    .help = "probabilities and cross-entropy",
+    .size = sizeof(struct softmax),
+    .keys = keys,
+    .examples = examples,
+    .flags = LAYER_LOSS,
+    .shape = shape,
+    .build = build,
+    .forward = forward,
+    .backward = backward,
+    .drop = drop,
+};

@@ -1,0 +1,110 @@
+/* The table of commands. Errors are printed here and nowhere else. */
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/text.h"
+
+const struct command commands[] = {
+    { "classifier", "train", CMD_TRAIN, 2, 3, "classifier train DATA CFG [WEIGHTS] [FLAGS]",
+      "train, validate and save into the backup folder", cli_train },
+    { "classifier", "valid", CMD_VALID, 3, 3, "classifier valid DATA CFG WEIGHTS [FLAGS]",
+      "accuracy, cross-entropy and a table of classes over the validation images", cli_valid },
+    { "classifier", "predict", CMD_PREDICT, 3, -1, "classifier predict DATA CFG WEIGHTS IMAGE... [FLAGS]",
+      "the most probable classes of images", cli_predict },
+    { NULL, "ops", CMD_OPS, 1, 1, "ops CFG [FLAGS]",
+      "shapes, parameters, operations and memory of every layer", cli_ops },
+    { NULL, "partial", CMD_PARTIAL, 4, 4, "partial CFG WEIGHTS OUT N", "copy the weights of layers 0..N-1",
+      cli_partial },
+    { NULL, "strip", CMD_STRIP, 1, 2, "strip CFG [OUT]",
+      "the cfg without training-only sections, for other Darknets (to stdout, or OUT)", cli_strip },
+    { NULL, "version", CMD_VERSION, 0, 0, "version", "versions of the program and its libraries",
+      cli_version },
+    { NULL, "help", CMD_HELP, 0, 1, "help [layers | SECTION]", "commands, or the keys of cfg sections",
+      cli_help },
+    { NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
+};
+
+static int in_group(const struct command *c, const char *group)
+{
+    return group ? c->group && !strcmp(c->group, group) : !c->group;
+}
+
+static const struct command *find_command(const char *group, const char *name)
+{
+    for (const struct command *c = commands; c->name; c++)
+        if (in_group(c, group) && !strcmp(c->name, name)) return c;
+    return NULL;
+}
+
+static int unknown_command(const char *group, const char *given, struct err *e)
+{
+    const char *known[sizeof commands / sizeof *commands];
+    size_t n = 0;
+    for (const struct command *c = commands; c->name; c++)
+        if (in_group(c, group)) known[n++] = c->name;
+    if (!group) known[n++] = "classifier";
+    const char *near = text_nearest(given, known, n, sizeof *known), *space = group ? " " : "";
+    return fail(e, E_ARG, "unknown command '%s%s%.60s'%s%s%s (see: darknet help)", group ? group : "", space,
+                given, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* What the command line asks for without a command. */
+static const char *flag_command(const char *word)
+{
+    if (!strcmp(word, "-h") || !strcmp(word, "-help") || !strcmp(word, "--help")) return "help";
+    return !strcmp(word, "--version") || !strcmp(word, "-version") ? "version" : NULL;
+}
+
+/* Moves the first word from argv[at] on that is no flag (nor a flag's value) to argv[at]. Flags may come
+ * before it. */
+static const char *bring_forward(int argc, char **argv, int at)
+{
+    int i = at;
+    while (i < argc && args_words(argv[i])) i += args_words(argv[i]);
+    if (i >= argc) return NULL;
+    char *word = argv[i];
+    memmove(argv + at + 1, argv + at, (size_t)(i - at) * sizeof *argv);
+    return argv[at] = word;
+}
+
+/* Finds the command; *used gets the number of words at the start of argv that are not its arguments. */
+static int choose(int argc, char **argv, const struct command **cmd, int *used, struct err *e)
+{
+    const char *group = NULL, *name = argc > 1 ? flag_command(argv[1]) : NULL;
+    *used = 2;
+    if (!name) name = bring_forward(argc, argv, 1);
+    if (name && !strcmp(name, "classifier")) {
+        group = name;
+        name = bring_forward(argc, argv, (*used)++);
+    }
+    if (!name && group)
+        return fail(e, E_ARG, "classifier: expected train, valid or predict (see: darknet help)");
+    if (!name) return fail(e, E_ARG, "no command given (see: darknet help)");
+    *cmd = find_command(group, name);
+    return *cmd ? OK : unknown_command(group, name, e);
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+    const struct command *cmd;
+    struct cli cli;
+    int used = 0;
+    TRY(choose(argc, argv, &cmd, &used, e));
+    int rc = args_parse(&cli, argc - used, argv + used, cmd, e);
+    if (!rc && cli.help)
+        cli_help_command(cmd);
+    else if (!rc)
+        rc = cmd->run(&cli, e);
+    args_free(&cli);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = { 0 };
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines also into a pipe or a file */
+    int rc = run(argc, argv, &e);
+    if (rc < 0) fprintf(stderr, "darknet: %s\n", e.code ? e.msg : err_text(rc));
+    if (fflush(stdout) || ferror(stdout)) return 1;
+    return rc < 0 ? 1 : rc;
+}

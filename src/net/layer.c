@@ -1,0 +1,51 @@
+#include "layer.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "core/text.h"
+
+#define LAYER(name) extern const struct layer_ops layer_##name;
+#include "layers.inc"
+#undef LAYER
+
+static const struct layer_ops *const all[] = {
+#define LAYER(name) &layer_##name,
+#include "layers.inc"
+#undef LAYER
+};
+
+const struct key layer_common_keys[] = {
+    REAL_KEY(layer_common, learning_rate, 1, 0, 1e6, "multiplies the net's rate for this layer"),
+    INT_KEY(layer_common, stopbackward, 0, 0, 1, "1: this layer and those before it stay as they are"),
+    INT_KEY(layer_common, dontload, 0, 0, 1, "1: the .weights file holds nothing for this layer"),
+    INT_KEY(layer_common, dontloadscales, 0, 0, 1, "1: the .weights file lacks its batch-norm triple"),
+    { 0 },
+};
+
+const struct layer_ops *layer_at(int i) { return i >= 0 && (size_t)i < sizeof all / sizeof *all ? all[i] : NULL; }
+
+const struct layer_ops *layer_find(const char *name)
+{
+    for (int i = 0; layer_at(i); i++)
+        if (!strcmp(layer_at(i)->name, name) || (layer_at(i)->alias && !strcmp(layer_at(i)->alias, name)))
+            return layer_at(i);
+    return NULL;
+}
+
+const char *layer_nearest(const char *name)
+{
+    const char *names[sizeof all / sizeof *all + 1];
+    int n = 0;
+    for (; layer_at(n); n++) names[n] = layer_at(n)->name;
+    return text_nearest(name, names, (size_t)n, sizeof *names);
+}
+
+int layer_fail(const struct layer *l, struct err *e, const char *fmt, ...)
+{
+    char msg[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    return fail_at(e, E_CFG, l->cfg, l->line, "[%s] %s", l->ops->name, msg);
+}

@@ -1,0 +1,36 @@
+/* What [convolutional] and [connected] have in common: a linear map, then batch normalisation or a bias, then an
+ * activation. In training the three are kept apart, as far as the backend cannot fuse them; in inference the
+ * normalisation is folded into the weights. */
+#ifndef NET_LINEAR_H
+#define NET_LINEAR_H
+#include "net/layer.h"
+
+struct linear {
+    /* Set by the layer before linear_build: */
+    const struct linear_ops *ops;
+    struct linear_desc desc;      /* in, size, stride, pad, groups */
+    size_t weights;               /* how many */
+    double spread;                /* of the initial weights: standard deviation, or half-width */
+    enum init init;
+    int norm;                     /* batch_normalize */
+    int weights_first;            /* .weights order: [connected] has its weights before the batch-norm triple */
+    enum act act;
+    /* The rest is linear.c's. */
+    struct linear_plan plan;
+    struct norm_plan norm_plan;
+    struct act_plan act_plan;
+    struct tensor mid[2];         /* output of the linear map, of the normalisation, where they have memory apart */
+    struct buffer *mid_data[2], *stats, *workspace;
+    struct buffer *folded_w, *folded_b; /* inference */
+    struct param *bias, *w, *scale, *mean, *var;
+    int act_plain;                /* the activation is a step of its own */
+    double pace;
+};
+
+int linear_build(struct linear *, struct layer *, struct builder *, struct err *);
+int linear_refresh(struct linear *, struct layer *, struct err *);
+int linear_forward(struct linear *, struct layer *, const struct pass *);
+int linear_backward(struct linear *, struct layer *, const struct pass *);
+void linear_drop(struct linear *, const struct layer *);
+
+#endif

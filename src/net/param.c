@@ -1,0 +1,103 @@
+/* Parameters: memory, initial values, and their dense host form. */
+#include <string.h>
+#include "core/mem.h"
+#include "core/rng.h"
+#include "net/model.h"
+
+void *param_w(const struct param *p) { return p->w; }
+void *param_g(const struct param *p) { return p->g; }
+size_t param_count(const struct param *p) { return p->count; }
+
+int model_get(const struct param *p, const void *from, real *host)
+{
+    if (p->linear) return p->linear->unpack(p->plan, from, host);
+    return p->net->be->ops->download(p->net->be, host, from, p->count * sizeof *host);
+}
+
+int model_set(const struct param *p, void *to, const real *host)
+{
+    if (p->linear) return p->linear->pack(p->plan, host, to);
+    return p->net->be->ops->upload(p->net->be, to, host, p->count * sizeof *host);
+}
+
+int param_get(const struct param *p, real *host)
+{
+    if (p->w) return model_get(p, p->w, host);
+    memcpy(host, p->host, p->count * sizeof *host);
+    return OK;
+}
+
+int param_set(struct param *p, const real *host)
+{
+    if (p->w) return model_set(p, p->w, host);
+    memcpy(p->host, host, p->count * sizeof *host);
+    return OK;
+}
+
+static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
+
+size_t model_param_bytes(const struct net *n, int train)
+{
+    size_t total = 0;
+    for (int i = 0; i < n->nparam; i++) {
+        const struct param *p = n->param[i];
+        size_t bytes;
+        if (mem_mul(train ? p->bytes : p->count * sizeof(real), train && learns(p) ? 3 : 1, &bytes) ||
+            mem_add(total, bytes, &total))
+            return 0;
+    }
+    return total;
+}
+
+/* Drawn over the dense elements in file order, so that every backend and layout starts from the same numbers. */
+static void draw(const struct param *p, int ordinal, real *host)
+{
+    uint64_t key = rng_key(p->net->seed, RNG_INIT, (uint64_t)ordinal);
+    for (size_t i = 0; i < p->count; i++) {
+        double v = 0;
+        switch (p->init) {
+        case INIT_ZERO: break;
+        case INIT_ONE: v = 1; break;
+        case INIT_NORMAL: v = p->spread * rng_normal(key, i); break;
+        case INIT_UNIFORM: v = p->spread * (2 * rng_uniform(key, i) - 1); break;
+        }
+        host[i] = (real)v;
+    }
+}
+
+/* Position among the layers that draw: taking out a layer that does not draw changes nothing. */
+static int ordinal_of(const struct net *n, int layer)
+{
+    int k = 0;
+    for (int i = 0; i < layer; i++) k += (n->layer[i].ops->flags & LAYER_DRAWS) != 0;
+    return k;
+}
+
+static int allocate(struct param *p, int train, struct err *e)
+{
+    struct backend *be = p->net->be;
+    if (!train) return (p->host = mem_alloc(p->count, sizeof *p->host)) ? OK : E_MEM;
+    TRY(be->ops->alloc(be, p->bytes, &p->w, e));
+    if (!learns(p)) return OK;
+    TRY(be->ops->alloc(be, p->bytes, &p->g, e));
+    return be->ops->alloc(be, p->bytes, &p->v, e);
+}
+
+int model_create_params(struct net *n, int train, struct err *e)
+{
+    size_t most = 0;
+    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
+    real *host = mem_alloc(most, sizeof *host);
+    int rc = host ? OK : E_MEM;
+    for (int i = 0; i < n->nparam && !rc; i++) {
+        struct param *p = n->param[i];
+        rc = allocate(p, train, e);
+        if (rc) break;
+        draw(p, ordinal_of(n, p->layer), host);
+        rc = param_set(p, host);
+    }
+    mem_free(host);
+    return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %zu bytes of parameters", n->cfg->path,
+                              model_param_bytes(n, train))
+                       : rc;
+}

@@ -1,0 +1,687 @@
+/* Compiling a net for one batch size and purpose, and running it. */
+#include "program.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "core/mem.h"
+#include "net/model.h"
+#include "net/plan.h"
+
+/* A buffer a layer has asked for. */
+struct claim {
+    struct buffer buffer;
+    enum life life;
+    int layer;
+    struct claim *next;
+};
+
+struct node {
+    struct layer l;
+    struct value value; /* its output, unless it is the identity */
+    int used;           /* takes part: forward is called */
+    int back;           /* backward is called */
+    int keep_out, *keep_in;
+    int params;         /* declared so far in this build */
+};
+
+struct program {
+    struct net *net;
+    struct program_desc desc;
+    int rows;   /* of the forward pass: S1 and S2 */
+    int n;
+    struct node *node;
+    struct value input;
+    struct claim *claims, **last_claim;
+    size_t scratch_bytes, arena_bytes, fixed_bytes, host_bytes;
+    void *arena, *fixed, *scratch; /* backend memory */
+    char *host;
+    real *image;                   /* one row of input, in host */
+    int *dev_label;                /* in fixed */
+    int feature;                   /* layer whose input is the feature, or -1 */
+    struct plan_item *item;        /* as placed: tensors first, then claims */
+    int nitem;
+};
+
+struct builder {
+    struct program *p;
+    struct node *node;
+    int creates; /* the first program of the net: parameters are declared, not looked up */
+};
+
+/* ---- what layers may ask while they build ---------------------------------------------------------------------- */
+
+struct backend *builder_backend(const struct builder *b) { return b->p->net->be; }
+int builder_train(const struct builder *b) { return b->p->desc.train; }
+int builder_paired(const struct builder *b) { return b->node->l.first; }
+int builder_rows(const struct builder *b) { return b->p->rows; }
+const struct net_config *builder_config(const struct builder *b) { return &b->p->net->config; }
+void builder_keep_in(struct builder *b, int i) { b->node->keep_in[i] = 1; }
+void builder_keep_out(struct builder *b) { b->node->keep_out = 1; }
+
+void builder_scratch(struct builder *b, size_t bytes)
+{
+    if (bytes > b->p->scratch_bytes) b->p->scratch_bytes = bytes;
+}
+
+int builder_ordinal(const struct builder *b)
+{
+    int k = 0;
+    for (int i = 0; i < b->node->l.index; i++) k += b->p->node[i].l.ops == b->node->l.ops;
+    return k;
+}
+
+struct buffer *builder_buffer(struct builder *b, size_t bytes, enum life life)
+{
+    struct claim *c = mem_alloc(1, sizeof *c);
+    if (!c) return NULL;
+    *c = (struct claim){ { NULL, bytes }, life, b->node->l.index, NULL };
+    *b->p->last_claim = c;
+    b->p->last_claim = &c->next;
+    return &c->buffer;
+}
+
+struct buffer *builder_loss(struct builder *b) { return builder_buffer(b, sizeof(double), LIFE_PROGRAM); }
+
+static int add_param(struct net *n, struct param *p)
+{
+    if (n->nparam % 64 == 0) {
+        struct param **more = mem_alloc((size_t)n->nparam + 64, sizeof *more);
+        if (!more) return E_MEM;
+        if (n->nparam) memcpy(more, n->param, (size_t)n->nparam * sizeof *more);
+        mem_free(n->param);
+        n->param = more;
+    }
+    n->param[n->nparam++] = p;
+    return OK;
+}
+
+static struct param *declare(struct builder *b, struct param want)
+{
+    struct net *n = want.net;
+    struct model_layer *m = &n->layer[want.layer];
+    if (!b->creates) return b->node->params < m->nparam ? n->param[m->param + b->node->params++] : NULL;
+    struct param *p = mem_alloc(1, sizeof *p);
+    if (!p) return NULL;
+    *p = want;
+    if (add_param(n, p)) {
+        mem_free(p);
+        return NULL;
+    }
+    if (!m->nparam++) m->param = n->nparam - 1;
+    return p;
+}
+
+struct param *builder_param(struct builder *b, size_t count, enum init init, double spread, unsigned flags)
+{
+    size_t bytes;
+    if (mem_mul(count, sizeof(real), &bytes)) return NULL;
+    return declare(b, (struct param){ .net = b->p->net, .layer = b->node->l.index, .count = count, .init = init,
+                                      .spread = spread, .flags = flags, .bytes = bytes });
+}
+
+struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
+                             const struct linear_ops *linear, const struct linear_plan *plan)
+{
+    return declare(b, (struct param){ .net = b->p->net, .layer = b->node->l.index, .count = count, .init = init,
+                                      .spread = spread, .flags = flags, .bytes = plan->weight_bytes, .linear = linear,
+                                      .plan = plan });
+}
+
+const struct layout *builder_weights(const struct builder *b)
+{
+    const struct net *n = b->p->net;
+    const struct model_layer *m = &n->layer[b->node->l.index];
+    for (int i = m->param; !b->creates && i < m->param + m->nparam; i++)
+        if (n->param[i]->linear) return n->param[i]->plan->weights;
+    return NULL;
+}
+
+/* ---- shapes and connections -------------------------------------------------------------------------------------- */
+
+static int rows_back(const struct program *p)
+{
+    return p->desc.paired && p->net->wants.gradient_first ? p->desc.rows : p->rows;
+}
+
+static struct value *output_of(struct program *p, int i) { return i < 0 ? &p->input : p->node[i].l.out; }
+
+static int connect(struct program *p, int i, struct err *e)
+{
+    const struct net *n = p->net;
+    const struct model_layer *m = &n->layer[i];
+    struct node *node = &p->node[i];
+    struct layer *l = &node->l;
+    *l = (struct layer){ .ops = m->ops, .index = i, .line = m->line, .classes = n->classes, .nin = m->nin, .out = &node->value,
+                         .rows_back = rows_back(p), .train = p->desc.train, .first = p->desc.paired ? p->desc.rows : 0,
+                         .be = n->be, .cfg = n->cfg->path, .loss = NAN, .weight = 1 };
+    l->self = mem_alloc(1, m->ops->size + 1);
+    l->in = mem_alloc((size_t)m->nin, sizeof *l->in);
+    l->add = mem_alloc((size_t)m->nin, sizeof *l->add);
+    node->keep_in = mem_alloc((size_t)m->nin, sizeof *node->keep_in);
+    if (!l->self || !l->in || !l->add || !node->keep_in) return fail(e, E_MEM, "%s: not enough memory", l->cfg);
+    memcpy(l->self, m->self, m->ops->size);
+    for (int k = 0; k < m->nin; k++) l->in[k] = output_of(p, m->in[k]);
+    for (int k = m->in[0]; k >= 0 && !l->below; k = n->layer[k].in[0])
+        if (!p->node[k].l.inert) l->below = p->node[k].l.ops;
+    return OK;
+}
+
+static int check_shape(const struct layer *l, struct shape s, struct err *e)
+{
+    size_t count, bytes;
+    if (s.n < 1 || s.c < 1 || s.h < 1 || s.w < 1)
+        return layer_fail(l, e, "an output of %dx%dx%d cannot be", s.w, s.h, s.c);
+    if (mem_mul((size_t)s.c * (size_t)s.h, (size_t)s.w, &count) || count > INT32_MAX ||
+        mem_mul(count * (size_t)s.n, 8 * sizeof(real), &bytes) || bytes > SIZE_MAX / 8)
+        return layer_fail(l, e, "an output of %dx%dx%d for %d images is too large", s.w, s.h, s.c, s.n);
+    return OK;
+}
+
+static int find_shape(struct program *p, int i, struct err *e)
+{
+    struct node *node = &p->node[i];
+    struct layer *l = &node->l;
+    struct shape in = l->in[0]->x.shape, out = { 0 };
+    if (l->ops->flags & LAYER_SPATIAL && !(p->net->config.height && p->net->config.width))
+        return layer_fail(l, e, "needs an image: set height, width and channels in [net]");
+    if ((size_t)in.c > SIZE_MAX / 8) return layer_fail(l, e, "too many channels");
+    TRY(l->ops->shape(l, &out, e));
+    TRY(check_shape(l, out, e));
+    node->used = !l->inert;
+    if (l->identity)
+        l->out = l->in[0];
+    else
+        node->value.x.shape = node->value.g.shape = out;
+    return OK;
+}
+
+/* Which values have something below them that learns. */
+static void find_learners(struct program *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        if (l->identity) continue;
+        int need = l->ops->flags & LAYER_PARAMS;
+        for (int k = 0; k < l->nin; k++) need |= l->in[k]->need_g;
+        l->out->need_g = p->desc.train && need && !(l->ops->flags & LAYER_NO_GRAD) && !p->net->layer[i].frozen;
+    }
+}
+
+/* Walks as backward will: a layer takes part if something wrote its output's gradient or it has a loss of its own. The
+ * first to write a gradient overwrites, the others add. id: 1 once it is written. */
+static void find_backward(struct program *p)
+{
+    for (int i = 0; i < p->n; i++) p->node[i].value.id = 0;
+    for (int i = p->n - 1; i >= 0; i--) {
+        struct node *node = &p->node[i];
+        struct layer *l = &node->l;
+        int loss = l->ops->flags & LAYER_LOSS && (l->identity || l->last), below = 0;
+        for (int k = 0; k < l->nin; k++) below |= l->in[k]->need_g;
+        int learns = l->ops->flags & LAYER_PARAMS && !p->net->layer[i].frozen;
+        int called = node->used && l->ops->backward && (!l->identity || loss);
+        node->back = called && (below || learns) && (loss || l->out->id);
+        for (int k = 0; node->back && k < l->nin; k++) {
+            if (!l->in[k]->need_g) continue;
+            l->add[k] = l->in[k]->id;
+            l->in[k]->id = 1;
+        }
+    }
+}
+
+/* `last`: only layers that do nothing to it read this output. */
+static void find_last(struct program *p)
+{
+    for (int i = 0; i < p->n; i++) p->node[i].l.last = 1;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; p->node[i].used && k < p->net->layer[i].nin; k++)
+            for (int j = p->net->layer[i].in[k]; j >= 0; j = p->node[j].l.identity ? p->net->layer[j].in[0] : -1)
+                p->node[j].l.last = 0;
+}
+
+static int output_layer(const struct program *p)
+{
+    int i = p->n - 1;
+    while (i > 0 && p->node[i].l.ops->flags & LAYER_TERMINAL) i--;
+    return i;
+}
+
+int program_draft(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
+{
+    struct program *p = *out = mem_alloc(1, sizeof *p);
+    if (!p) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    *p = (struct program){ .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = -1 };
+    p->last_claim = &p->claims;
+    p->node = mem_alloc((size_t)n->n, sizeof *p->node);
+    if (!p->node) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    const struct net_config *c = &n->config;
+    int image = c->height && c->width && c->channels;
+    p->input.x.shape = image ? (struct shape){ p->rows, c->channels, c->height, c->width }
+                             : (struct shape){ p->rows, c->inputs, 1, 1 };
+    p->input.x.bytes = shape_count(p->input.x.shape) * sizeof(real);
+    for (int i = 0; i < n->n; i++) {
+        TRY(connect(p, i, e));
+        TRY(find_shape(p, i, e));
+    }
+    find_learners(p);
+    find_last(p);
+    find_backward(p);
+    return OK;
+}
+
+void program_describe(const struct program *p, struct net *n)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        n->layer[i].out = l->out->x.shape;
+        n->layer[i].out.n = 1;
+        n->layer[i].flops = l->ops->flops ? l->ops->flops(l) : 0;
+    }
+    n->classes = (int)shape_row(p->node[output_layer(p)].l.out->x.shape);
+}
+
+/* ---- plans and memory ---------------------------------------------------------------------------------------------- */
+
+static int build_layers(struct program *p, int creates, struct err *e)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct builder b = { p, &p->node[i], creates };
+        struct layer *l = &p->node[i].l;
+        l->classes = p->net->classes;
+        if (!p->node[i].used || !l->ops->build) continue;
+        TRY(l->ops->build(l, &b, e));
+        if (l->identity) continue;
+        l->out->g.layout = l->out->x.layout;
+        l->out->g.bytes = l->out->x.bytes;
+    }
+    return OK;
+}
+
+/* The schedule: forward of layer i is step i + 1 (the image is there at 0), its backward step 2n + 1 - i. */
+static int forward_step(int i) { return i + 1; }
+static int backward_step(const struct program *p, int i) { return 2 * p->n + 1 - i; }
+
+static void extend(struct plan_item *item, int from, int to)
+{
+    if (from < item->first) item->first = from;
+    if (to > item->last) item->last = to;
+}
+
+/* Items 2i and 2i + 1: x and g of the value of layer i; 2n: the image. */
+static struct plan_item *item_of(struct program *p, const struct value *v, int gradient)
+{
+    if (v == &p->input) return gradient ? NULL : &p->item[2 * p->n];
+    const struct node *node = (const struct node *)(const void *)((const char *)v - offsetof(struct node, value));
+    return &p->item[2 * (node - p->node) + gradient];
+}
+
+static void live_layer(struct program *p, int i)
+{
+    const struct node *node = &p->node[i];
+    const struct layer *l = &node->l;
+    int f = forward_step(i), b = backward_step(p, i);
+    struct plan_item *out = item_of(p, l->out, 0), *out_g = item_of(p, l->out, 1);
+    extend(out, f, node->keep_out && node->back ? b : f);
+    if (node->back && out_g && l->out->id) extend(out_g, b, b);
+    for (int k = 0; k < l->nin; k++) {
+        struct plan_item *in = item_of(p, l->in[k], 0), *in_g = item_of(p, l->in[k], 1);
+        extend(in, f, node->keep_in[k] && node->back ? b : f);
+        if (node->back && l->in[k]->need_g) extend(in_g, b, b);
+    }
+}
+
+static void live_tensors(struct program *p)
+{
+    int end = 2 * p->n + 2;
+    for (int i = 0; i <= 2 * p->n; i++) p->item[i] = (struct plan_item){ 0, end, 0, 0 };
+    p->item[2 * p->n] = (struct plan_item){ p->input.x.bytes, 0, 0, 0 };
+    for (int i = 0; i < p->n; i++) {
+        const struct node *node = &p->node[i];
+        if (node->l.identity) continue;
+        p->item[2 * i].bytes = node->used ? node->value.x.bytes : 0;
+        p->item[2 * i + 1].bytes = node->value.id && node->value.need_g ? node->value.g.bytes : 0;
+    }
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].used) live_layer(p, i);
+    int out = output_layer(p);
+    extend(item_of(p, p->node[out].l.out, 0), forward_step(out), end);
+    if (p->feature >= 0) extend(item_of(p, p->node[p->feature].l.in[0], 0), forward_step(p->feature), end);
+    for (int i = 0; p->desc.keep && i <= 2 * p->n; i++)
+        if (p->item[i].bytes) extend(&p->item[i], 0, end);
+}
+
+static struct plan_item live_claim(const struct program *p, const struct claim *c)
+{
+    int f = forward_step(c->layer), b = backward_step(p, c->layer), back = p->node[c->layer].back;
+    struct plan_item item = { c->buffer.bytes, f, f, 0 };
+    switch (c->life) {
+    case LIFE_PASS: item.last = back ? b : f; break;
+    case LIFE_FORWARD: break;
+    case LIFE_BACKWARD: item.first = item.last = b; break;
+    case LIFE_PROGRAM:
+    case LIFE_HOST: item.bytes = 0; break;
+    }
+    return item;
+}
+
+enum { GUARD = 64, POISON = 0xa5 };
+
+static int plan_memory(struct program *p, struct err *e)
+{
+    int n = 2 * p->n + 1;
+    for (const struct claim *c = p->claims; c; c = c->next) n++;
+    p->nitem = n;
+    p->item = mem_alloc((size_t)n, sizeof *p->item);
+    if (!p->item) return fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+    live_tensors(p);
+    n = 2 * p->n + 1;
+    for (const struct claim *c = p->claims; c; c = c->next) p->item[n++] = live_claim(p, c);
+    for (int i = 0; p->desc.guard && i < n; i++)
+        if (p->item[i].bytes) p->item[i].bytes += GUARD;
+    if (plan_arena(p->item, n, &p->arena_bytes)) return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
+    return OK;
+}
+
+static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
+
+/* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
+static void plan_fixed(struct program *p)
+{
+    p->fixed_bytes = round_up((size_t)p->rows * sizeof(int)) + round_up(p->scratch_bytes);
+    p->host_bytes = round_up(shape_row(p->input.x.shape) * sizeof(real));
+    for (const struct claim *c = p->claims; c; c = c->next) {
+        if (c->life == LIFE_PROGRAM) p->fixed_bytes += round_up(c->buffer.bytes);
+        if (c->life == LIFE_HOST) p->host_bytes += round_up(c->buffer.bytes);
+    }
+}
+
+static void bind_tensor(struct program *p, struct tensor *t, const struct plan_item *item)
+{
+    t->data = item->bytes ? (char *)p->arena + item->at : NULL;
+}
+
+static void bind(struct program *p)
+{
+    bind_tensor(p, &p->input.x, &p->item[2 * p->n]);
+    for (int i = 0; i < p->n; i++) {
+        bind_tensor(p, &p->node[i].value.x, &p->item[2 * i]);
+        bind_tensor(p, &p->node[i].value.g, &p->item[2 * i + 1]);
+    }
+    char *fixed = p->fixed, *host = p->host;
+    p->dev_label = (int *)(void *)fixed;
+    fixed += round_up((size_t)p->rows * sizeof(int));
+    p->scratch = fixed;
+    fixed += round_up(p->scratch_bytes);
+    p->image = (real *)(void *)host;
+    host += round_up(shape_row(p->input.x.shape) * sizeof(real));
+    const struct plan_item *item = &p->item[2 * p->n + 1];
+    for (struct claim *c = p->claims; c; c = c->next, item++) {
+        if (c->life == LIFE_PROGRAM) {
+            c->buffer.data = fixed;
+            fixed += round_up(c->buffer.bytes);
+        } else if (c->life == LIFE_HOST) {
+            c->buffer.data = host;
+            host += round_up(c->buffer.bytes);
+        } else
+            c->buffer.data = item->bytes ? (char *)p->arena + item->at : NULL;
+    }
+}
+
+/* Refuses what cannot fit before asking for it, and says how much it would be. */
+static int check_room(const struct program *p, size_t params, struct err *e)
+{
+    size_t total = p->arena_bytes + p->fixed_bytes + p->host_bytes + params, room = p->net->be->ops->room(p->net->be);
+    if (total <= room) return OK;
+    return fail(e, E_MEM, "%s: %d rows need %zu bytes (%zu MiB), and %zu MiB are free: lower batch or raise subdivisions",
+                p->net->cfg->path, p->rows, total, total >> 20, room >> 20);
+}
+
+static int allocate(struct program *p, int creates, struct err *e)
+{
+    struct backend *be = p->net->be;
+    TRY(plan_memory(p, e));
+    plan_fixed(p);
+    size_t params = creates ? model_param_bytes(p->net, p->desc.train) : 0;
+    if (creates && !params && p->net->nparam) return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
+    TRY(check_room(p, params, e));
+    TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
+    TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
+    p->host = mem_alloc(p->host_bytes, 1);
+    if (!p->host) return fail(e, E_MEM, "%s: not enough memory for %zu bytes", p->net->cfg->path, p->host_bytes);
+    bind(p);
+    return creates ? model_create_params(p->net, p->desc.train, e) : OK;
+}
+
+int program_open(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
+{
+    int creates = !n->param;
+    struct program *p = NULL;
+    int rc = program_draft(&p, n, d, e);
+    if (!rc && d->features) p->feature = n->feature;
+    if (!rc) rc = build_layers(p, creates, e);
+    if (!rc) rc = allocate(p, creates, e);
+    if (!rc && !d->train) rc = program_refresh(p, e);
+    if (rc) {
+        program_close(p);
+        p = NULL;
+    }
+    *out = p;
+    return rc;
+}
+
+void program_close(struct program *p)
+{
+    if (!p) return;
+    for (int i = 0; p->node && i < p->n; i++) {
+        struct node *node = &p->node[i];
+        if (node->l.self && node->used && node->l.ops->drop) node->l.ops->drop(&node->l);
+        mem_free(node->l.self);
+        mem_free(node->l.in);
+        mem_free(node->l.add);
+        mem_free(node->keep_in);
+    }
+    for (struct claim *c = p->claims, *next; c; c = next) {
+        next = c->next;
+        mem_free(c);
+    }
+    struct backend *be = p->net->be;
+    be->ops->free(be, p->arena);
+    be->ops->free(be, p->fixed);
+    mem_free(p->host);
+    mem_free(p->item);
+    mem_free(p->node);
+    mem_free(p);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Tests only: memory that is born in this step is filled with NaN, the gaps between items must be untouched. */
+static int guard_step(struct program *p, int step, int before, struct err *e)
+{
+    for (int i = 0; i < p->nitem; i++) {
+        const struct plan_item *item = &p->item[i];
+        if (!item->bytes || step < item->first || step > item->last) continue;
+        unsigned char *at = (unsigned char *)p->arena + item->at;
+        if (before && step == item->first) memset(at, 0xff, item->bytes - GUARD), memset(at + item->bytes - GUARD, POISON, GUARD);
+        for (size_t k = item->bytes - GUARD; k < item->bytes; k++)
+            if (at[k] != POISON) return fail(e, E_DEVICE, "step %d wrote behind item %d of the arena", step, i);
+    }
+    return OK;
+}
+
+static int run_layer(struct program *p, int i, int back, const struct pass *pass, struct step_stats *stats, struct err *e)
+{
+    struct layer *l = &p->node[i].l;
+    int step = back ? backward_step(p, i) : forward_step(i), timed = l->ops->flags & LAYER_TRAIN_ONLY;
+    double start = timed ? now() : 0;
+    if (p->desc.guard) TRY(guard_step(p, step, 1, e));
+    int rc = back ? l->ops->backward(l, pass) : l->ops->forward(l, pass);
+    if (p->desc.guard && !rc) TRY(guard_step(p, step, 0, e));
+    if (timed && stats) stats->extra_seconds += now() - start;
+    if (rc && !(e && e->code)) return fail_at(e, rc, l->cfg, l->line, "[%s] (layer %d): %s", l->ops->name, i, err_text(rc));
+    return rc;
+}
+
+static int fill(struct program *p, const struct step *s, struct pass *pass, struct err *e)
+{
+    const struct net *n = p->net;
+    struct backend *be = n->be;
+    *pass = (struct pass){ .be = be, .train = p->desc.train, .hold = s->hold, .add = s->add, .rows = s->rows, .first = s->first,
+                           .scored = s->first, .label = s->label, .dev_label = s->label ? p->dev_label : NULL, .seed = n->seed,
+                           .step = s->number, .iteration = s->iteration, .ce_average = n->ce_average, .scratch = p->scratch,
+                           .err = e };
+    if (e) e->code = OK;
+    if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
+    size_t image = shape_row(p->input.x.shape);
+    for (int i = 0; i < s->rows; i++) { /* the loader's images are float, whatever `real` is */
+        for (size_t k = 0; k < image; k++) p->image[k] = s->x[(size_t)i * image + k];
+        TRY(be->ops->write(be, &p->input.x, i, 1, p->image, 0));
+    }
+    return s->label ? be->ops->upload(be, p->dev_label, s->label, (size_t)s->rows * sizeof(int)) : OK;
+}
+
+static int forward(struct program *p, const struct pass *pass, struct step_stats *stats, struct err *e)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].used) TRY(run_layer(p, i, 0, pass, stats, e));
+    return OK;
+}
+
+static int fetch_losses(struct program *p, const struct pass *pass)
+{
+    struct backend *be = p->net->be;
+    for (int i = 0; i < p->n && pass->label; i++) {
+        struct layer *l = &p->node[i].l;
+        if (!l->loss_sum) continue;
+        TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
+        l->loss /= pass->scored;
+    }
+    return OK;
+}
+
+/* The first layer whose output is not finite, found by running the pass again and looking. */
+static int blame(struct program *p, const struct pass *pass, struct err *e)
+{
+    struct backend *be = p->net->be;
+    for (int i = 0; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        if (!p->node[i].used) continue;
+        TRY(run_layer(p, i, 0, pass, NULL, e));
+        size_t n = shape_row(l->out->x.shape);
+        real *x = mem_alloc(n, sizeof *x);
+        int rc = x ? OK : E_MEM, bad = 0;
+        for (int row = 0; row < p->rows && !rc && !bad; row++) {
+            rc = be->ops->read(be, &l->out->x, row, 1, x);
+            for (size_t k = 0; k < n && !rc; k++) bad |= !isfinite(x[k]);
+        }
+        mem_free(x);
+        if (rc) return fail(e, rc, "the loss is not finite");
+        if (!bad) continue;
+        char name[300];
+        model_name(p->net, i, name, sizeof name);
+        return fail(e, E_NUMBER, "%s: the output is not finite", name);
+    }
+    return fail(e, E_NUMBER, "%s: the loss is not finite", p->net->cfg->path);
+}
+
+static void add_stats(const struct program *p, struct step_stats *s)
+{
+    s->match = NAN;
+    for (int i = 0; i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        if (!p->node[i].used || !(l->ops->flags & LAYER_LOSS)) continue;
+        if (l->ops->flags & LAYER_PAIRED) {
+            s->lambda = l->weight;
+            if (isfinite(l->loss)) s->match = isfinite(s->match) ? s->match + l->loss : l->loss;
+        } else if (l->ops->flags & LAYER_TRAIN_ONLY)
+            s->center += l->loss;
+        else if (isfinite(l->loss) || l->loss_sum)
+            s->ce += l->loss;
+    }
+}
+
+int program_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
+{
+    struct pass pass;
+    double start = now();
+    *stats = (struct step_stats){ 0 };
+    TRY(fill(p, s, &pass, e));
+    TRY(forward(p, &pass, stats, e));
+    TRY(fetch_losses(p, &pass));
+    add_stats(p, stats);
+    if (!isfinite(stats->ce) || !isfinite(stats->center)) {
+        pass.hold = 1;
+        return blame(p, &pass, e);
+    }
+    for (int i = p->n - 1; i >= 0; i--)
+        if (p->node[i].back) TRY(run_layer(p, i, 1, &pass, stats, e));
+    TRY(p->net->be->ops->sync(p->net->be, e));
+    stats->seconds = now() - start;
+    return OK;
+}
+
+int program_infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
+{
+    struct pass pass;
+    struct step_stats stats = { 0 };
+    TRY(fill(p, s, &pass, e));
+    TRY(forward(p, &pass, NULL, e));
+    TRY(fetch_losses(p, &pass));
+    add_stats(p, &stats);
+    if (ce) *ce = stats.ce * s->rows;
+    if (!prob) return OK;
+    const struct tensor *out = &p->node[output_layer(p)].l.out->x;
+    size_t n = shape_row(out->shape);
+    real *row = mem_alloc(n, sizeof *row);
+    int rc = row ? OK : fail(e, E_MEM, "not enough memory for the output");
+    for (int i = 0; i < s->rows && !rc; i++) {
+        rc = p->net->be->ops->read(p->net->be, out, i, 1, row);
+        for (size_t k = 0; k < n; k++) prob[(size_t)i * n + k] = (float)row[k];
+    }
+    mem_free(row);
+    return rc;
+}
+
+int program_feature_size(const struct program *p)
+{
+    return p->feature < 0 ? 0 : (int)shape_row(p->node[p->feature].l.in[0]->x.shape);
+}
+
+int program_features(struct program *p, int rows, real *features, struct err *e)
+{
+    if (p->feature < 0) return fail(e, E_ARG, "%s: no feature layer", p->net->cfg->path);
+    return p->net->be->ops->read(p->net->be, &p->node[p->feature].l.in[0]->x, 0, rows, features);
+}
+
+int program_refresh(struct program *p, struct err *e)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        if (p->node[i].used && l->ops->refresh) TRY(l->ops->refresh(l, e));
+    }
+    return OK;
+}
+
+void program_get_info(const struct program *p, struct program_info *info)
+{
+    *info = (struct program_info){ p->arena_bytes, p->scratch_bytes, model_param_bytes(p->net, p->desc.train),
+                                   p->fixed_bytes + p->host_bytes };
+}
+
+size_t program_layer_bytes(const struct program *p, int i)
+{
+    size_t n = p->node[i].l.identity ? 0 : p->item[2 * i].bytes + p->item[2 * i + 1].bytes;
+    for (const struct claim *c = p->claims; c; c = c->next)
+        if (c->layer == i) n += c->buffer.bytes;
+    return n;
+}
+
+const struct layer *program_layer(const struct program *p, int i) { return i < p->n ? &p->node[i].l : NULL; }
+const struct value *program_input(const struct program *p) { return &p->input; }

@@ -1,0 +1,226 @@
+/* Names of the files of a run, and the state file: header, progress, the net's own state, CRC-32 of all
+ * before it. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <zlib.h>
+#include "core/mem.h"
+#include "train/run.h"
+
+static const char magic[8] = "DNSTATE";
+enum { VERSION = 1 };
+static const size_t state_limit = (size_t)1 << 40;
+
+/* In the byte order of the machine: a state is for going on here, .weights are for keeps. */
+struct header {
+    char magic[8];
+    uint64_t version, number_bytes;                     /* of this format; of a `real` */
+    uint64_t seed, mini, subdivisions, images, classes; /* must agree */
+    uint64_t settings;                                  /* hash of the cfg; should agree */
+};
+
+/* ---- names ---- */
+
+static char *join(const char *backup, const char *base, const char *end)
+{
+    size_t n = strlen(backup) + strlen(base) + strlen(end) + 2;
+    char *path = mem_alloc(n, 1);
+    const char *slash = *backup && backup[strlen(backup) - 1] == '/' ? "" : "/";
+    if (path) snprintf(path, n, "%s%s%s%s", backup, slash, base, end);
+    return path;
+}
+
+int files_open(struct files *f, const char *backup, const char *base, struct err *e)
+{
+    f->last = join(backup, base, "_last.weights");
+    f->state = join(backup, base, "_last.state");
+    f->best = join(backup, base, "_best.weights");
+    f->final = join(backup, base, "_final.weights");
+    f->metrics = join(backup, base, "_metrics.csv");
+    if (f->last && f->state && f->best && f->final && f->metrics) return OK;
+    return fail(e, E_MEM, "no memory for the names of the files in %.200s", backup);
+}
+
+void files_close(struct files *f)
+{
+    mem_free(f->last);
+    mem_free(f->state);
+    mem_free(f->best);
+    mem_free(f->final);
+    mem_free(f->metrics);
+}
+
+/* ---- what must agree ---- */
+
+static uint64_t hash_text(uint64_t h, const char *s) /* FNV-1a, the final 0 included */
+{
+    do h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+    while (*s++);
+    return h;
+}
+
+/* When training ends and how often it validates may change between a state and its resumption. */
+static int may_change(const struct cfg_section *s, const struct cfg_entry *x)
+{
+    int net = !strcmp(s->name, "net") || !strcmp(s->name, "network");
+    return net && (!strcmp(x->key, "max_batches") || !strcmp(x->key, "valid_every"));
+}
+
+/* A sum over the keys, so that their order within a section, which -set changes, does not matter. */
+static uint64_t hash_settings(const struct cfg *c)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < c->n; i++) {
+        const struct cfg_section *s = &c->section[i];
+        uint64_t h = hash_text(0xcbf29ce484222325u + (uint64_t)i, s->name);
+        sum += h;
+        for (int k = 0; k < s->n; k++)
+            if (!may_change(s, &s->entry[k]))
+                sum += hash_text(hash_text(h, s->entry[k].key), s->entry[k].value);
+    }
+    return sum;
+}
+
+static struct header header_of(const struct net *net, int images)
+{
+    struct header h = { .version = VERSION, .number_bytes = sizeof(real), .seed = net->seed };
+    memcpy(h.magic, magic, sizeof magic);
+    h.mini = (uint64_t)net->mini;
+    h.subdivisions = (uint64_t)net->config.subdivisions;
+    h.images = (uint64_t)images;
+    h.classes = (uint64_t)net->classes;
+    h.settings = hash_settings(net->cfg);
+    return h;
+}
+
+static int differs(const char *path, const char *what, uint64_t there, uint64_t here, struct err *e)
+{
+    if (there == here) return OK;
+    return fail_at(e, E_FORMAT, path, 0,
+                   "the state was written with %s %llu, this run has %llu: resume with the same", what,
+                   (unsigned long long)there, (unsigned long long)here);
+}
+
+static int header_check(const struct header *h, const struct net *net, int images, const char *path,
+                        struct err *e)
+{
+    struct header mine = header_of(net, images);
+    if (memcmp(h->magic, mine.magic, sizeof h->magic) || h->version != mine.version)
+        return fail_at(e, E_FORMAT, path, 0, "not a state file of this version of darknet");
+    TRY(differs(path, "numbers of bytes", h->number_bytes, mine.number_bytes, e));
+    TRY(differs(path, "seed", h->seed, mine.seed, e));
+    TRY(differs(path, "mini-batch", h->mini, mine.mini, e));
+    TRY(differs(path, "subdivisions", h->subdivisions, mine.subdivisions, e));
+    TRY(differs(path, "training images", h->images, mine.images, e));
+    TRY(differs(path, "classes", h->classes, mine.classes, e));
+    if (h->settings != mine.settings)
+        note(&net->notes,
+             "%s: the cfg has changed since this state was written; training goes on with the new settings",
+             path);
+    return OK;
+}
+
+/* ---- checksum ---- */
+
+static int checksum_of(FILE *f, uint32_t *sum)
+{
+    unsigned char part[1 << 14];
+    uLong crc = crc32(0, NULL, 0);
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;) crc = crc32_z(crc, part, n);
+    *sum = (uint32_t)crc;
+    return ferror(f);
+}
+
+/* Reads back what was written: the net writes its part by itself. */
+static int append_checksum(struct file *f, struct err *e)
+{
+    uint32_t sum = 0;
+    int bad = fflush(f->f) != 0;
+    FILE *back = bad ? NULL : fopen(f->temporary, "rb");
+    if (!back) return fail(e, E_FILE, "%.200s: cannot be written and read back", f->temporary);
+    bad = checksum_of(back, &sum);
+    fclose(back);
+    if (bad) return fail(e, E_FILE, "%.200s: cannot be read back", f->temporary);
+    return file_write(f, &sum, sizeof sum, e);
+}
+
+static int checksum_check(struct file_reader *r, struct err *e)
+{
+    uint32_t sum;
+    if (r->n < sizeof(struct header) + sizeof sum)
+        return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are too few for a state file", r->n);
+    r->n -= sizeof sum;
+    memcpy(&sum, r->data + r->n, sizeof sum);
+    if (memcmp(r->data, magic, sizeof magic))
+        return fail_at(e, E_FORMAT, r->path, 0,
+                       "not a state file (BASE_last.state in the backup folder is one)");
+    if (sum == (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)r->data, r->n)) return OK;
+    return fail_at(e, E_FORMAT, r->path, 0, "the file is damaged: its checksum does not fit its contents");
+}
+
+/* ---- save and load ---- */
+
+static int write_all(const struct net *net, const struct progress *p, int images, struct file *f,
+                     struct err *e)
+{
+    struct header h = header_of(net, images);
+    TRY(file_write(f, &h, sizeof h, e));
+    TRY(file_write(f, p, sizeof *p, e));
+    TRY(net_state_write(net, f, e));
+    TRY(append_checksum(f, e));
+    return file_commit(f, e);
+}
+
+int state_save(const struct net *net, const struct progress *p, int images, const char *path, struct err *e)
+{
+    struct file f;
+    TRY(file_create(&f, path, e));
+    int rc = write_all(net, p, images, &f, e);
+    file_abort(&f);
+    return rc;
+}
+
+static int read_all(struct net *net, struct progress *p, int images, struct file_reader *r, struct err *e)
+{
+    struct header h;
+    struct progress there;
+    TRY(checksum_check(r, e));
+    TRY(reader_take(r, &h, sizeof h, e));
+    TRY(header_check(&h, net, images, r->path, e));
+    TRY(reader_take(r, &there, sizeof there, e));
+    TRY(net_state_read(net, r, e));
+    if (r->at != r->n)
+        return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left over: the state is of another net",
+                       r->n - r->at);
+    *p = there;
+    return OK;
+}
+
+int state_load(struct net *net, struct progress *p, int images, const char *path, struct err *e)
+{
+    struct file_reader r;
+    TRY(reader_open(&r, path, state_limit, e));
+    int rc = read_all(net, p, images, &r, e);
+    reader_close(&r);
+    return rc;
+}
+
+static int all_finite(const real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return 0;
+    return 1;
+}
+
+int net_is_finite(const struct net *net)
+{
+    size_t most = 0;
+    for (int i = 0; i < net->nparam; i++)
+        if (param_count(net->param[i]) > most) most = param_count(net->param[i]);
+    real *host = mem_alloc(most, sizeof *host);
+    int good = host != NULL;
+    for (int i = 0; good && i < net->nparam; i++)
+        good = !param_get(net->param[i], host) && all_finite(host, param_count(net->param[i]));
+    mem_free(host);
+    return good;
+}

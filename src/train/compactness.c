@@ -1,0 +1,96 @@
+/* How near the features of one class lie to one another, compared with all features. */
+#include <math.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/rng.h"
+#include "train/run.h"
+
+enum { SAMPLE_ROWS = 2000 };
+
+int sample_open(struct sample *s, int total, size_t size, uint64_t seed, struct err *e)
+{
+    size_t n;
+    *s = (struct sample){ .size = size, .total = total };
+    s->room = total < SAMPLE_ROWS ? total : SAMPLE_ROWS;
+    s->key = rng_key(seed, RNG_SAMPLE, 0);
+    if (mem_mul((size_t)s->room, size, &n)) n = SIZE_MAX; /* refused by mem_alloc */
+    s->x = mem_alloc(n, sizeof *s->x);
+    s->label = mem_alloc((size_t)s->room, sizeof *s->label);
+    if (s->x && s->label) return OK;
+    sample_close(s);
+    return fail(e, E_MEM, "no memory for %d feature vectors of %zu numbers", s->room, size);
+}
+
+void sample_close(struct sample *s)
+{
+    mem_free(s->x);
+    mem_free(s->label);
+    s->x = NULL;
+    s->label = NULL;
+}
+
+/* Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S): every subset of `room` is equally likely. */
+int sample_wants(struct sample *s)
+{
+    int left = s->total - s->asked, open = s->room - s->chosen;
+    int take = rng_uniform(s->key, (uint64_t)s->asked) * left < open;
+    s->asked++;
+    s->chosen += take;
+    return take;
+}
+
+void sample_add(struct sample *s, int label, const real *row)
+{
+    memcpy(s->x + (size_t)s->n * s->size, row, s->size * sizeof *row);
+    s->label[s->n++] = label;
+}
+
+static double distance(const real *a, const real *b, size_t n)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)a[i] - (double)b[i];
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+/* Row i against the rows before it. */
+struct row_sum {
+    double same, all;
+    int pairs; /* of one class */
+};
+static struct row_sum row_distances(const struct sample *s, int i)
+{
+    struct row_sum r = { 0, 0, 0 };
+    const real *x = s->x + (size_t)i * s->size;
+    for (int j = 0; j < i; j++) {
+        double d = distance(x, s->x + (size_t)j * s->size, s->size);
+        int same = s->label[i] == s->label[j];
+        r.all += d;
+        r.same += same ? d : 0;
+        r.pairs += same;
+    }
+    return r;
+}
+
+/* Rows are summed apart and then in order, so that the result does not depend on the number of threads. */
+int sample_distances(const struct sample *s, int threads, double *same, double *all, struct err *e)
+{
+    struct row_sum *row = mem_alloc((size_t)s->n, sizeof *row);
+    if (!row) return fail(e, E_MEM, "no memory for the distances of %d rows", s->n);
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
+    for (int i = 0; i < s->n; i++) row[i] = row_distances(s, i);
+    double pairs = 0, count = .5 * s->n * (s->n - 1.);
+    *same = *all = 0;
+    for (int i = 0; i < s->n; i++) {
+        *same += row[i].same;
+        *all += row[i].all;
+        pairs += row[i].pairs;
+    }
+    mem_free(row);
+    *same = pairs > 0 ? *same / pairs : -1;
+    *all = count > 0 ? *all / count : 0;
+    return OK;
+}

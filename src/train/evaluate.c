@@ -1,0 +1,182 @@
+/* One pass over a dataset: top-1, top-k, cross-entropy, compactness. */
+#include <math.h>
+#include <string.h>
+#include "core/mem.h"
+#include "train/run.h"
+
+struct evaluation {
+    struct net *net;
+    struct program *program;
+    const struct dataset *data;
+    const struct eval_options *o;
+    int classes;
+    size_t row; /* numbers of an image */
+    struct loader *loader;
+    float *prob;    /* rows x classes */
+    float *x;       /* rows x row: only for batches with unreadable images, else NULL */
+    int *label;     /* rows: of the readable images */
+    real *features; /* rows x size, or NULL */
+    struct sample sample;
+    int images, unreadable;
+    uint64_t right1, rightk;
+    double ce; /* sum over the readable images */
+};
+
+static int take_memory(struct evaluation *v, struct err *e)
+{
+    size_t rows = (size_t)v->o->rows;
+    v->prob = mem_alloc(rows * (size_t)v->classes, sizeof *v->prob);
+    v->label = mem_alloc(rows, sizeof *v->label);
+    if (!v->prob || !v->label) return fail(e, E_MEM, "no memory for the probabilities of %zu images", rows);
+    size_t size = v->o->features ? (size_t)program_feature_size(v->program) : 0;
+    if (!size) return OK;
+    v->features = mem_alloc(rows * size, sizeof *v->features);
+    if (!v->features) return fail(e, E_MEM, "no memory for %zu x %zu features", rows, size);
+    return sample_open(&v->sample, v->data->n, size, v->o->seed, e);
+}
+
+static int evaluation_open(struct evaluation *v, struct err *e)
+{
+    const struct net_config *c = &v->net->config;
+    struct loader_options l = {
+        .rows = v->o->rows, .workers = v->o->workers, .seed = v->o->seed, .subdivisions = 1, .every = 1
+    };
+    v->classes = v->net->classes;
+    v->row = (size_t)c->channels * (size_t)c->height * (size_t)c->width;
+    TRY(augment_from_net(c, &l.augment, e));
+    TRY(take_memory(v, e));
+    return loader_open(&v->loader, v->data, &l, &v->net->notes, e);
+}
+
+static void evaluation_close(struct evaluation *v)
+{
+    loader_close(v->loader);
+    sample_close(&v->sample);
+    mem_free(v->features);
+    mem_free(v->label);
+    mem_free(v->x);
+    mem_free(v->prob);
+}
+
+/* Moves the readable images of a batch together; the network never sees the others. *x is the batch itself
+ * when all are readable. */
+static int readable_rows(struct evaluation *v, const struct batch *b, const float **x, int *n, struct err *e)
+{
+    *n = 0;
+    for (int i = 0; i < b->rows; i++)
+        if (b->sample[i] >= 0) v->label[(*n)++] = b->label[i];
+    *x = b->x;
+    if (*n == b->rows) return OK;
+    if (!v->x) v->x = mem_alloc((size_t)v->o->rows * v->row, sizeof *v->x);
+    if (!v->x) return fail(e, E_MEM, "no memory for %d images", v->o->rows);
+    float *to = v->x;
+    for (int i = 0; i < b->rows; i++) {
+        if (b->sample[i] < 0) continue;
+        memcpy(to, b->x + (size_t)i * v->row, v->row * sizeof *to);
+        to += v->row;
+    }
+    *x = v->x;
+    return OK;
+}
+
+int eval_rank(const float *p, int classes, int label)
+{
+    if (!isfinite(p[label])) return classes;
+    int rank = 0;
+    for (int k = 0; k < classes; k++) rank += p[k] > p[label] || (p[k] == p[label] && k < label);
+    return rank;
+}
+
+static void count_image(struct evaluation *v, int sample, int label, const float *p)
+{
+    int rank = p ? eval_rank(p, v->classes, label) : v->classes;
+    v->images++;
+    v->unreadable += !p;
+    v->right1 += rank == 0;
+    v->rightk += rank < v->o->top;
+    if (v->o->per_image) v->o->per_image(v->o->ctx, sample, label, p, v->classes);
+}
+
+static int take_features(struct evaluation *v, const struct batch *b, int n, struct err *e)
+{
+    if (!v->features) return OK;
+    if (n) TRY(program_features(v->program, n, v->features, e));
+    const real *row = v->features;
+    for (int i = 0; i < b->rows; i++) {
+        int wanted = sample_wants(&v->sample), readable = b->sample[i] >= 0;
+        if (wanted && readable) sample_add(&v->sample, b->label[i], row);
+        row += readable ? v->sample.size : 0;
+    }
+    return OK;
+}
+
+static int evaluate_batch(struct evaluation *v, const struct batch *b, struct err *e)
+{
+    const float *x;
+    double ce = 0;
+    int n;
+    TRY(readable_rows(v, b, &x, &n, e));
+    struct step s = { .x = x, .label = v->label, .rows = n, .first = n };
+    if (n) TRY(program_infer(v->program, &s, v->prob, &ce, e));
+    v->ce += ce;
+    const float *p = v->prob;
+    for (int i = 0; i < b->rows; i++) {
+        int bad = b->sample[i] < 0;
+        count_image(v, bad ? -1 - b->sample[i] : b->sample[i], b->label[i], bad ? NULL : p);
+        p += bad ? 0 : v->classes;
+    }
+    return take_features(v, b, n, e);
+}
+
+static int evaluate_all(struct evaluation *v, struct err *e)
+{
+    for (;;) {
+        const struct batch *b;
+        TRY(loader_next(v->loader, &b, e));
+        if (!b) return OK;
+        int rc = evaluate_batch(v, b, e);
+        loader_release(v->loader, b);
+        if (rc) return rc;
+    }
+}
+
+static int measure_compactness(const struct evaluation *v, struct valid_line *l, struct err *e)
+{
+    double same, all;
+    l->compactness = l->same_distance = -1;
+    if (!v->features) return OK;
+    TRY(sample_distances(&v->sample, v->net->be->threads, &same, &all, e));
+    if (same < 0 || !(all > 0) || !isfinite(all)) return OK;
+    l->compactness = same / all;
+    l->same_distance = same;
+    return OK;
+}
+
+static int report(const struct evaluation *v, struct valid_line *l, struct err *e)
+{
+    int read = v->images - v->unreadable;
+    l->images = v->images;
+    l->unreadable = v->unreadable;
+    l->top = v->o->top;
+    l->top1 = v->images ? (double)v->right1 / v->images : 0;
+    l->topk = v->images ? (double)v->rightk / v->images : 0;
+    l->ce = read ? v->ce / read : 0;
+    if (v->unreadable)
+        note(&v->net->notes,
+             "%d of %d images could not be read: they count as wrong and are left out of the CE",
+             v->unreadable, v->images);
+    return measure_compactness(v, l, e);
+}
+
+int evaluate(struct net *net, struct program *p, const struct dataset *d, const struct eval_options *o,
+             struct valid_line *l, struct err *e)
+{
+    struct evaluation v = { .net = net, .program = p, .data = d, .o = o };
+    double start = wall_clock();
+    int rc = evaluation_open(&v, e);
+    if (!rc) rc = evaluate_all(&v, e);
+    if (!rc) rc = report(&v, l, e);
+    l->seconds = wall_clock() - start;
+    evaluation_close(&v);
+    return rc;
+}

@@ -1,0 +1,105 @@
+/* The metrics CSV: one row per iteration and per validation. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/mem.h"
+#include "train/run.h"
+
+static const char header[] =
+    "kind,iteration,epoch,images,ce,match,lambda,rate,images_per_second,top1,topk,valid_ce,"
+    "compactness,same_distance";
+
+enum { BUFFER = 1 << 16 };
+static const size_t metrics_limit = (size_t)1 << 32;
+
+/* ---- cutting off what is repeated ---- */
+
+/* 1 for a whole row of an iteration that is kept. */
+static int is_kept(const char *row, uint64_t keep)
+{
+    const char *comma = strchr(row, ',');
+    int commas = 0;
+    for (const char *s = row; *s; s++) commas += *s == ',';
+    return comma && commas == 13 && strtoull(comma + 1, NULL, 10) <= keep;
+}
+
+static int write_line(struct file *f, const char *s, struct err *e)
+{
+    TRY(file_write(f, s, strlen(s), e));
+    return file_write(f, "\n", 1, e);
+}
+
+/* The text must begin with our header: no other file is ever cut. */
+static int copy_kept(struct file *f, char *text, uint64_t keep, struct err *e)
+{
+    struct lines l;
+    lines_open(&l, text);
+    const char *first = lines_next(&l);
+    if (first && *first && strcmp(first, header))
+        return fail_at(e, E_FORMAT, f->path, 0,
+                       "exists and is not a metrics file; give another name with -metrics");
+    TRY(write_line(f, header, e));
+    for (const char *row; (row = lines_next(&l));)
+        if (is_kept(row, keep)) TRY(write_line(f, row, e));
+    return file_commit(f, e);
+}
+
+static int rewrite(const char *path, char *text, uint64_t keep, struct err *e)
+{
+    struct file f;
+    TRY(file_create(&f, path, e));
+    int rc = copy_kept(&f, text, keep, e);
+    file_abort(&f);
+    return rc;
+}
+
+/* ---- writing ---- */
+
+int metrics_open(struct metrics *m, const char *path, uint64_t keep, struct err *e)
+{
+    char *text = NULL, empty[1] = "";
+    size_t n;
+    if (!access(path, F_OK)) TRY(text_load(path, metrics_limit, &text, &n, e));
+    int rc = rewrite(path, text ? text : empty, keep, e);
+    mem_free(text);
+    if (rc) return rc;
+    m->path = mem_text(path, strlen(path));
+    m->f = m->path ? fopen(path, "ab") : NULL;
+    if (!m->path) return fail(e, E_MEM, "no memory for the metrics file");
+    if (!m->f) return fail_at(e, E_FILE, path, 0, "cannot be opened for appending: %s", strerror(errno));
+    setvbuf(m->f, NULL, _IOFBF, BUFFER);
+    return OK;
+}
+
+void metrics_train(struct metrics *m, const struct train_line *l)
+{
+    fprintf(m->f, "train,%llu,%.9g,%llu,%.9g,", (unsigned long long)l->iteration, l->epoch,
+            (unsigned long long)l->seen, l->ce);
+    if (isfinite(l->match)) fprintf(m->f, "%.9g", l->match);
+    fprintf(m->f, ",%.9g,%.9g,%.6g,,,,,\n", l->lambda, l->rate, l->images_per_second);
+}
+
+void metrics_valid(struct metrics *m, const struct valid_line *l)
+{
+    fprintf(m->f, "valid,%llu,%.9g,%d,,,,,%.6g,%.9g,%.9g,%.9g,", (unsigned long long)l->iteration, l->epoch,
+            l->images, l->seconds > 0 ? l->images / l->seconds : 0, l->top1, l->topk, l->ce);
+    if (l->compactness >= 0)
+        fprintf(m->f, "%.9g,%.9g\n", l->compactness, l->same_distance);
+    else
+        fputs(",\n", m->f);
+}
+
+int metrics_flush(struct metrics *m, struct err *e)
+{
+    if (!fflush(m->f) && !ferror(m->f)) return OK;
+    clearerr(m->f);
+    return fail_at(e, E_FILE, m->path, 0, "metrics cannot be written: %s", strerror(errno));
+}
+
+void metrics_close(struct metrics *m)
+{
+    if (m->f) fclose(m->f);
+    mem_free(m->path);
+}

@@ -1,0 +1,74 @@
+/* What the files of the training loop share, and nobody else sees. */
+#ifndef TRAIN_RUN_H
+#define TRAIN_RUN_H
+#include <stdio.h>
+#include <time.h>
+#include "train/trainer.h"
+
+/* Wall time in seconds since some fixed point. */
+static inline double wall_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- checkpoints ---- */
+
+/* Where a run is: all that a resumed run needs besides what the net writes itself. Saved as it stands, so
+ * every member has 8 bytes. */
+struct progress {
+    uint64_t iteration;        /* completed */
+    double ce_smooth;          /* < 0: none yet */
+    double best_top1, best_ce; /* < 0: none yet */
+    uint64_t stuck, warned;    /* see watch_collapse */
+    double lambda_peak;
+};
+
+struct files {
+    char *last, *state, *best, *final, *metrics;
+};
+int files_open(struct files *, const char *backup, const char *base, struct err *);
+void files_close(struct files *);
+
+/* The state file: self-contained, so that weights and state of two moments cannot be mixed. `images` is the
+ * size of the training set, which the order of samples depends on. */
+int state_save(const struct net *, const struct progress *, int images, const char *path, struct err *);
+int state_load(struct net *, struct progress *, int images, const char *path, struct err *);
+
+/* 1 if every parameter is a finite number. */
+int net_is_finite(const struct net *);
+
+/* ---- metrics ---- */
+
+struct metrics {
+    FILE *f;
+    char *path;
+};
+/* Opens the CSV for appending, without the rows after iteration `keep`: those of a run that is being
+ * repeated. */
+int metrics_open(struct metrics *, const char *path, uint64_t keep, struct err *);
+void metrics_train(struct metrics *, const struct train_line *);
+void metrics_valid(struct metrics *, const struct valid_line *);
+int metrics_flush(struct metrics *, struct err *);
+void metrics_close(struct metrics *);
+
+/* ---- compactness ---- */
+
+/* A fixed random subset of rows, chosen on the way through `total` candidates. */
+struct sample {
+    real *x; /* room x size */
+    int *label;
+    int n, room; /* rows kept; wanted */
+    size_t size; /* numbers a row */
+    uint64_t key;
+    int asked, chosen, total;
+};
+int sample_open(struct sample *, int total, size_t size, uint64_t seed, struct err *);
+void sample_close(struct sample *);
+int sample_wants(struct sample *); /* the next candidate? */
+void sample_add(struct sample *, int label, const real *row);
+/* Mean distance of the pairs of one class (-1: there is none) and of all pairs. */
+int sample_distances(const struct sample *, int threads, double *same, double *all, struct err *);
+
+#endif

@@ -1,0 +1,187 @@
+#!/bin/bash
+# Bad input: exit status 1, one line that says what is wrong, and nothing else on stderr.
+. "$(dirname "$0")/common.inc"
+make_data
+make_cfg good.cfg
+make_cfg itra.cfg '[itra]' lambda=0.5 warmup=0
+"$DARKNET" classifier train mini.data good.cfg >/dev/null 2>train.err || fail "the good case trains"
+weights=backup/good_final.weights
+cp "$weights" good.weights
+size=$(wc -c <good.weights)
+
+# bad WHAT WORDS COMMAND...: WORDS is a regular expression for the line. Remarks without "darknet:" may come before it.
+bad() {
+    local what=$1 words=$2 status
+    shift 2
+    timeout 60 "$DARKNET" "$@" >bad.out 2>bad.err </dev/null
+    status=$?
+    if [ $status -ne 1 ]; then
+        fail "$what: exit status $status"
+    elif [ "$(grep -c '^darknet: ' bad.err)" -ne 1 ] || [ "$(tail -n 1 bad.err | cut -c1-9)" != 'darknet: ' ]; then
+        fail "$what: not one line: $(head -n 3 bad.err)"
+    elif ! grep -qE "^darknet: .*($words)" bad.err; then
+        fail "$what: $(grep '^darknet: ' bad.err)"
+    else
+        pass
+    fi
+}
+# The same, and no remark either.
+bad_alone() {
+    bad "$@"
+    [ "$(wc -l <bad.err)" -eq 1 ] || fail "$1: more than one line: $(head -n 2 bad.err)"
+}
+train() { # train WHAT WORDS CFG ARGS...
+    local what=$1 words=$2
+    shift 2
+    bad "$what" "$words" classifier train mini.data "$@"
+}
+# edit OUT SED: a copy of the good cfg.
+edit() { sed "$2" good.cfg >"$1"; }
+data() { sed "$2" mini.data >"$1"; }
+
+# ---- the command line ----
+bad_alone "no command" "no command"
+bad_alone "unknown command" "unknown command.*did you mean version" versoin
+bad_alone "unknown sub-command" "did you mean train" classifier trian
+bad_alone "classifier alone" "train, valid or predict" classifier
+bad_alone "too few arguments" "usage: darknet classifier train" classifier train mini.data
+bad_alone "too many arguments" "unexpected argument" ops good.cfg more
+bad_alone "unknown flag" "unknown flag.*did you mean -clear" classifier train mini.data good.cfg -claer
+bad_alone "flag of another command" "unknown flag" classifier valid mini.data good.cfg good.weights -clear
+bad_alone "flag without its value" "needs a value" classifier train mini.data good.cfg -seed
+bad_alone "seed that is no number" "expected a whole number" classifier train mini.data good.cfg -seed abc
+bad_alone "no workers" "at least 1" classifier train mini.data good.cfg -workers 0
+bad_alone "a GPU" "no GPU" -i 0 classifier train mini.data good.cfg
+bad_alone "GPUs" "no GPU" classifier train mini.data good.cfg -gpus 0,1
+bad_alone "unknown device" "not one of those built in" classifier train mini.data good.cfg -device tpu
+bad_alone "-set without a value" "-set" classifier train mini.data good.cfg -set net.batch
+bad_alone "-set of no section" "-set" classifier train mini.data good.cfg -set nett.batch=3
+bad_alone "-set of an unknown key in [itra]" "did you mean lambda" classifier train mini.data itra.cfg -set itra.lamda=1
+bad_alone "-resume and weights" "one of them" classifier train mini.data good.cfg good.weights -resume x.state
+bad_alone "help about nothing" "did you mean convolutional" help convolutoinal
+bad_alone "predict without an image" "no image" classifier predict mini.data good.cfg good.weights
+bad_alone "predict both ways" "one of them" classifier predict mini.data good.cfg good.weights x.ppm -center -letterbox
+
+# ---- files that are not there ----
+bad_alone "missing cfg" "no.cfg" classifier train mini.data no.cfg
+bad_alone "missing data" "no.data" classifier train no.data good.cfg
+bad_alone "missing weights" "no.weights" classifier valid mini.data good.cfg no.weights
+train "missing weights in train" "no.weights" good.cfg no.weights
+data list.data 's|^train.*|train = no.list|'
+bad "missing list" "no.list" classifier train list.data good.cfg
+data nolist.data '/^train/d'
+bad "no train=" "train" classifier train nolist.data good.cfg
+data names.data 's|^names.*|names = no.names|'
+bad "missing names" "no.names" classifier predict names.data good.cfg good.weights img/0_ant.ppm
+bad "missing image" "no.ppm" classifier predict mini.data good.cfg good.weights no.ppm
+bad "missing state" "no.state" classifier train mini.data good.cfg -resume no.state
+bad_alone "cfg for data" "" classifier train good.cfg good.cfg
+bad "data for cfg" "mini.data:1" classifier train mini.data mini.data
+
+# ---- weights ----
+head -c $((size - 6)) good.weights >cut.weights
+{ cat good.weights; printf 'abcd'; } >long.weights
+head -c 10 good.weights >tiny.weights
+for command in valid predict; do
+    image=
+    [ $command = predict ] && image=img/0_ant.ppm
+    bad_alone "$command: weights cut inside a layer" "cut.weights" classifier $command mini.data good.cfg cut.weights $image
+    bad_alone "$command: over-long weights" "long.weights" classifier $command mini.data good.cfg long.weights $image
+    bad_alone "$command: no header" "tiny.weights" classifier $command mini.data good.cfg tiny.weights $image
+done
+train "weights cut inside a layer" "cut.weights" good.cfg cut.weights
+train "over-long weights" "long.weights" good.cfg long.weights
+"$DARKNET" partial good.cfg good.weights part.weights 2
+bad_alone "valid: weights of some layers only" "part.weights" classifier valid mini.data good.cfg part.weights
+bad_alone "partial: too many layers" "in \[1, 8\]" partial good.cfg good.weights out.weights 99
+bad_alone "partial: no number" "in \[1, 8\]" partial good.cfg good.weights out.weights many
+
+# ---- cfg ----
+sed 's/^lambda/lamda/' itra.cfg >lamda.cfg
+bad_alone "misspelt key in [itra]" "lamda.*did you mean lambda" classifier train mini.data lamda.cfg
+edit neg.cfg '0,/filters=8/s//filters=-5/'
+bad_alone "filters=-5" "neg.cfg:[0-9]+: .*filters=-5" classifier train mini.data neg.cfg
+edit abc.cfg '0,/filters=8/s//filters=abc/'
+bad_alone "filters=abc" "abc.cfg:[0-9]+: .*filters=abc" classifier train mini.data abc.cfg
+edit window.cfg '0,/size=3/s//size=30/;0,/pad=1/s//pad=0/'
+bad_alone "a window larger than the map" "window.cfg:[0-9]+" classifier train mini.data window.cfg
+edit section.cfg 's/^\[avgpool\]/[avgpol]/'
+bad_alone "unknown section" "section.cfg:[0-9]+.*did you mean \[avgpool\]" classifier train mini.data section.cfg
+edit later.cfg 's/^from=-3/from=6/'
+bad_alone "shortcut from a later layer" "later.cfg:[0-9]+" classifier train mini.data later.cfg
+edit route0.cfg 's/^\[shortcut\]/[route]/;/^from/d;/^activation=leaky/d'
+bad_alone "route without layers" "route0.cfg:[0-9]+.*layers" classifier train mini.data route0.cfg
+edit route1.cfg 's/^\[shortcut\]/[route]/;s/^from=-3/layers=-1,6/;/^activation=leaky/d'
+bad_alone "route to a later layer" "route1.cfg:[0-9]+" classifier train mini.data route1.cfg
+edit route2.cfg 's/^\[shortcut\]/[maxpool]\nsize=2\nstride=2\n\n[route]/;s/^from=-3/layers=-1,0/;/^activation=leaky/d'
+bad_alone "route of unequal sizes" "route2.cfg:[0-9]+" classifier train mini.data route2.cfg
+edit first.cfg '1,/^$/d'
+bad_alone "no [net]" "net" classifier train mini.data first.cfg
+edit empty.cfg 'd'
+bad_alone "empty cfg" "empty.cfg" classifier train mini.data empty.cfg
+edit activation.cfg 's/=leaky/=leeky/'
+bad_alone "unknown activation" "leeky.*did you mean leaky" classifier train mini.data activation.cfg
+edit crop.cfg 's/^burn_in.*/min_crop=20\nmax_crop=10/'
+train "min_crop above max_crop" "min_crop" crop.cfg
+edit gray.cfg 's/^channels=3/channels=2/'
+train "two channels" "channels" gray.cfg
+sed 's/^subdivisions.*/subdivisions=6/;s/^lambda=.*/lambda=.5\npair=split/' itra.cfg >split.cfg
+train "pair=split of one image" "pair=split" split.cfg
+edit huge.cfg '0,/filters=8/s//filters=1000000/;0,/size=3/s//size=99/;s/^width=8/width=9999/;s/^height=8/height=9999/'
+bad_alone "sizes that exceed the memory there is" "bytes|too large|memory" classifier train mini.data huge.cfg
+edit huge2.cfg 's/^batch=6/batch=16000000/;s/^subdivisions.*//;s/^width=8/width=999/;s/^height=8/height=999/'
+bad "a batch that exceeds the memory there is" "bytes|too large|memory" classifier train mini.data huge2.cfg
+
+# ---- data ----
+edit outputs.cfg 's/^output=3/output=4/'
+bad "outputs against classes" "classes=3.*4 outputs.*output=" classifier train mini.data outputs.cfg
+bad "outputs against classes: valid" "classes=3.*4 outputs" classifier valid mini.data outputs.cfg good.weights
+bad "outputs against classes: predict" "classes=3.*4 outputs" classifier predict mini.data outputs.cfg good.weights x.ppm
+data five.data 's/^classes.*/classes = 5/'
+bad "more classes than names" "names.list.*classes=5" classifier train five.data good.cfg
+: >none.list
+data none.data "s|^train.*|train = $work/none.list|"
+bad "an empty list" "none.list" classifier train none.data good.cfg
+{ cat train.list; cp img/0_ant.ppm img/bee_or_cow.ppm; echo "$work/img/bee_or_cow.ppm"; } >two.list
+data two.data "s|^train.*|train = $work/two.list|"
+bad "a path that fits two classes" "bee_or_cow" classifier train two.data good.cfg
+cp img/0_ant.ppm img/nothing.ppm
+{ cat train.list; echo "$work/img/nothing.ppm"; } >no_label.list
+data no_label.data "s|^train.*|train = $work/no_label.list|"
+bad "a path without a class" "nothing.ppm" classifier train no_label.data good.cfg
+data file.data 's|^backup.*|backup = good.cfg|'
+bad "backup is a file" "good.cfg" classifier train file.data good.cfg
+data proc.data 's|^backup.*|backup = /proc/backup|'
+bad "unwritable backup" "/proc/backup" classifier train proc.data good.cfg
+data tree.data '$a tree = x.tree'
+bad "tree=" "tree" classifier train tree.data good.cfg
+: >img/broken_ant.ppm
+bad "an unreadable image" "broken_ant" classifier predict mini.data good.cfg good.weights img/broken_ant.ppm
+bad "one of several unreadable" "1 of 2 images" classifier predict mini.data good.cfg good.weights img/0_ant.ppm img/broken_ant.ppm
+{ for ((i = 0; i < 18; i++)); do echo "$work/img/broken_ant.ppm"; done; } >broken.list
+data broken.data "s|^train.*|train = $work/broken.list|"
+bad "nothing but unreadable images" "unread|could not be read|cannot be read|broken_ant" classifier train broken.data good.cfg
+mkdir metrics.d
+train "metrics file that is a folder" "metrics.d" good.cfg -metrics metrics.d
+train "metrics file of another kind" "not a metrics file" good.cfg -metrics names.list
+check "it is left alone" test "$(wc -l <names.list)" = 3
+
+# ---- states ----
+state=backup/good_last.state
+run_more="-set net.max_batches=30"
+bad "another seed" "seed 1.*seed 2|seed" classifier train mini.data good.cfg -resume $state -seed 2 $run_more
+bad "another batch" "mini-batch" classifier train mini.data good.cfg -resume $state -set net.batch=8 $run_more
+edit wide.cfg '0,/filters=8/s//filters=9/'
+bad "another net" "state" classifier train mini.data wide.cfg -resume $state $run_more
+head -c 300 $state >cut.state
+bad "a cut state" "cut.state" classifier train mini.data good.cfg -resume cut.state $run_more
+{ head -c 200 $state; printf X; tail -c +202 $state; } >flip.state
+bad "a damaged state" "checksum|damaged" classifier train mini.data good.cfg -resume flip.state $run_more
+bad "weights for a state" "not a state" classifier train mini.data good.cfg -resume good.weights $run_more
+
+# ---- numbers ----
+rm -rf backup
+train "a loss that is not finite" "iteration [0-9]+, rate .*layer.*learning_rate" good.cfg -set net.learning_rate=1e6 \
+    -set net.burn_in=0 -set net.max_batches=300 -set convolutional.batch_normalize=0
+check "the last good weights are kept" test "$(wc -c <backup/good_last.weights 2>/dev/null)" -gt 20
+finish

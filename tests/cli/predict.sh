@@ -1,0 +1,110 @@
+#!/bin/bash
+# predict, valid, strip, ops, help: what they print; and against Debian's darknet where it is installed.
+. "$(dirname "$0")/common.inc"
+make_data
+make_cfg mini.cfg '# features' '[itra]' lambda=0.2 '# lazily' every=2
+"$DARKNET" classifier train mini.data mini.cfg -set net.max_batches=60 >/dev/null 2>train.err || fail "training"
+weights=backup/mini_final.weights
+predict() { "$DARKNET" classifier predict mini.data mini.cfg $weights "$@"; }
+
+# ---- predict ----
+predict img/0_ant.ppm >one.out 2>one.err
+check "top=2: two lines" test "$(grep -cE '^ ?[ 0-9]{1,2}[0-9]\.[0-9]{2}%: (ant|bee|cow)$' one.out)" = 2
+check "nothing else on stdout" test "$(wc -l <one.out)" = 2
+check "the preprocessing is named" grep -q 'preprocessing: letterbox' one.err
+check "sorted" sh -c "cut -d% -f1 one.out | sort -nr -c"
+check "-t 1" test "$(predict img/0_ant.ppm -t 1 2>/dev/null | wc -l)" = 1
+check "-t is clamped" test "$(predict -t 99 img/0_ant.ppm 2>/dev/null | wc -l)" = 3
+predict img/0_ant.ppm img/1_bee.ppm -t 1 >two.out 2>/dev/null
+check "several images are named" test "$(grep -c '\.ppm:$' two.out)" = 2
+check "-list is the same" test "$(head -n 2 all.list >some.list; predict -list some.list -t 1 2>/dev/null | grep -c %)" = 2
+check "the square image is the same either way" test "$(predict -center img/0_ant.ppm 2>/dev/null)" = "$(cat one.out)"
+image wide.ppm 16 8 5 200 20 30
+check "a wide image" test "$(predict wide.ppm 2>/dev/null | wc -l)" = 2
+check "with -center" sh -c "'$DARKNET' classifier predict mini.data mini.cfg $weights wide.ppm -center 2>&1 >/dev/null | grep -q central"
+check "the same from a long run" test "$(predict img/0_ant.ppm 2>/dev/null)" = "$(cat one.out)"
+
+# ---- valid ----
+valid() { "$DARKNET" classifier valid mini.data mini.cfg $weights "$@"; }
+valid >valid.out 2>/dev/null
+check "summary" grep -qE '^6 images: top 1: [01]\.[0-9]{6}, top 2: [01]\.[0-9]{6}, CE: [0-9.]+, compactness: [0-9.]+' valid.out
+check "a row per class" test "$(grep -cE '^(ant|bee|cow) +2 ' valid.out)" = 3
+valid -v -confusion confusion.csv >verbose.out 2>/dev/null
+check "a line per image" test "$(grep -cE "^$work/img/[0-9]+_(ant|bee|cow).ppm, [012], [01]\.[0-9]{6}, [01]\.[0-9]{6}, $" verbose.out)" = 6
+check "and its running score" test "$(grep -cE '^[0-5]: top 1: [01]\.[0-9]{6}, top 2: [01]\.[0-9]{6}$' verbose.out)" = 6
+check "confusion matrix: header and rows" test "$(wc -l <confusion.csv)" = 4
+check "confusion matrix: it adds up" sh -c "awk -F, 'NR > 1 { for (i = 2; i <= NF; i++) n += \$i } END { exit n != 6 }' confusion.csv"
+{ cat valid.list; echo "$work/img/gone_ant.ppm"; } >gone.list
+sed "s|^valid.*|valid = $work/gone.list|" mini.data >gone.data
+"$DARKNET" classifier valid gone.data mini.cfg $weights >gone.out 2>gone.err
+check "an unreadable image counts as wrong" grep -qE '^7 images: .* 1 unreadable' gone.out
+check "and is said to" grep -q 'count as wrong' gone.err
+
+# ---- strip ----
+"$DARKNET" strip mini.cfg stripped.cfg
+"$DARKNET" strip mini.cfg | cmp - stripped.cfg && pass || fail "strip to stdout"
+check "strip: no [itra]" sh -c "! grep -q itra stripped.cfg"
+check "strip: comments before it stay, those in it go" sh -c "grep -q features stripped.cfg && ! grep -q lazily stripped.cfg"
+check "strip: the rest stays" test "$(grep -c '^\[' stripped.cfg)" = 9
+mini() { "$DARKNET" classifier predict mini.data "$1" $weights img/4_bee.ppm 2>/dev/null; }
+check "strip: predicts the same" test "$(mini stripped.cfg)" = "$(mini mini.cfg)"
+cat >refer.cfg <<'END'
+[net]
+width=8
+height=8
+channels=3
+[conv]
+filters=2
+[itra]
+[conv]
+filters=2
+[center]
+lambda=0
+# joined
+[route]
+layers = -1, -4, 0, 2
+[shortcut]
+from=-3
+[shortcut]
+from=4
+[itra]
+[softmax]
+END
+"$DARKNET" strip refer.cfg >refer.out
+check "strip: relative and absolute numbers" grep -qx 'layers=-1,-2,0,1' refer.out
+check "strip: relative numbers of a shortcut" grep -qx 'from=-2' refer.out
+check "strip: absolute numbers of a shortcut" grep -qx 'from=2' refer.out
+
+# ---- ops, help, version ----
+"$DARKNET" ops mini.cfg >ops.out 2>/dev/null
+check "ops: a row per layer" test "$(grep -cE '^ +[0-9]+ [a-z]+ ' ops.out)" = 9
+check "ops: totals" grep -qE '^trainable parameters: [0-9]+$' ops.out
+check "ops: floats in the file" test "$(sed -n 's/^floats in the .weights file: //p' ops.out)" = $((($(wc -c <$weights) - 20) / 4))
+check "version" sh -c "'$DARKNET' version | grep -q '^darknet 0.1.0$'"
+check "help" sh -c "'$DARKNET' help | grep -q 'classifier train DATA CFG'"
+check "help layers" sh -c "'$DARKNET' help layers | grep -q '^\[itra\]'"
+check "help SECTION" sh -c "'$DARKNET' help conv | grep -q 'filters'"
+check "help net" sh -c "'$DARKNET' help net | grep -q 'learning_rate'"
+for command in "classifier train" "classifier valid" "classifier predict" ops partial strip version help; do
+    check "$command --help" sh -c "'$DARKNET' $command --help | grep -q 'usage: darknet'"
+    check "$command -h" sh -c "'$DARKNET' $command -h | grep -q 'usage: darknet'"
+done
+
+# ---- against Debian's darknet ----
+other=/usr/bin/darknet
+if [ ! -x $other ]; then
+    skip "the comparison with $other: not installed (apt install darknet)"
+    finish
+fi
+"$DARKNET" classifier train mini.data stripped.cfg $weights -clear -set net.max_batches=40 >/dev/null 2>&1
+weights=backup/stripped_final.weights
+near() { awk -F'[%:] *' 'NR == FNR { p[$NF] = $1; next } { d = p[$NF] - $1; if (!($NF in p) || d * d > .01) exit 1; n++ } END { exit n != 3 }' "$1" "$2"; }
+for i in 0_ant 1_bee 5_cow; do
+    "$DARKNET" classifier predict mini.data stripped.cfg $weights "img/$i.ppm" -t 3 >ours 2>/dev/null
+    $other classifier predict mini.data stripped.cfg $weights "img/$i.ppm" -t 3 >theirs 2>/dev/null
+    check "$i: the same percentages as Debian's darknet" near ours theirs
+done
+$other classifier valid mini.data stripped.cfg $weights 2>/dev/null | grep 'top 1:' | tail -n 1 >theirs
+"$DARKNET" classifier valid mini.data stripped.cfg $weights -v 2>/dev/null | grep '^5: top 1:' >ours
+check "valid: the same score" cmp ours theirs
+finish

@@ -1,0 +1,72 @@
+/* A bed for trying layers: every example of every layer in the registry becomes a small net around it. */
+#ifndef BED_H
+#define BED_H
+#include "test.h"
+#include "core/mem.h"
+#include "net/program.h"
+
+enum { BED_ROWS = 6, BED_CLASSES = 4 };
+
+/* A layer below learns (so that gradients flow), two layers give [shortcut] and [route] something to reach back to, and
+ * a linear layer with a softmax makes a loss. Terminal layers sit on the linear layer instead. */
+static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, const char *example, int channels, int side)
+{
+    static const char *const head = "[net]\nbatch=%d\nheight=%d\nwidth=%d\nchannels=%d\nmomentum=.5\ndecay=.01\n";
+    static const char *const below = "[convolutional]\nfilters=8\nsize=3\npad=1\nactivation=linear\n"
+                                     "[convolutional]\nfilters=8\nsize=1\nactivation=tanh\n";
+    int n = snprintf(buf, size, head, BED_ROWS, side, side + 1, channels);
+    int first = ops->flags & LAYER_NO_GRAD, terminal = ops->flags & LAYER_TERMINAL;
+    if (!first) n += snprintf(buf + n, size - (size_t)n, "%s", below);
+    if (terminal || ops->flags & LAYER_TRAIN_ONLY)
+        n += snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n", BED_CLASSES);
+    n += snprintf(buf + n, size - (size_t)n, "[%s]\n%s\n", ops->name, example);
+    if (!terminal && strcmp(ops->name, "softmax"))
+        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n", BED_CLASSES);
+    else if (!terminal && strstr(example, "noloss"))
+        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n", BED_CLASSES);
+}
+
+struct bed {
+    struct backend *be;
+    struct net *net;
+    struct program *p;
+    float *x;
+    int label[2 * BED_ROWS];
+    struct step step;
+};
+
+static inline void bed_say(void *ctx, const char *line)
+{
+    (void)ctx;
+    print_message("note: %s\n", line);
+}
+
+/* seed of the input too. rows of S1 = BED_ROWS; a second mini-batch where the layer wants one. */
+static inline int bed_open(struct bed *b, const char *device, const char *cfg, struct err *e)
+{
+    struct cfg *c;
+    const struct notes notes = { bed_say, NULL };
+    *b = (struct bed){ 0 };
+    TRY(backend_open(&b->be, device, 2, e));
+    TRY(cfg_parse(&c, "bed.cfg", cfg, strlen(cfg), e));
+    TRY(net_open(&b->net, c, b->be, 7, &notes, e));
+    struct program_desc d = { .rows = BED_ROWS, .paired = b->net->pair_loader, .train = 1, .keep = 1 };
+    TRY(program_open(&b->p, b->net, &d, e));
+    struct shape s = program_input(b->p)->x.shape;
+    b->x = mem_alloc(shape_count(s), sizeof *b->x);
+    if (!b->x) return fail(e, E_MEM, "bed");
+    for (size_t i = 0; i < shape_count(s); i++) b->x[i] = (float)(2 * rng_uniform(5, i) - 1);
+    for (int i = 0; i < s.n; i++) b->label[i] = (int)rng_below(9, (uint64_t)i, 2); /* two classes, so that pairs form */
+    b->step = (struct step){ .x = b->x, .label = b->label, .rows = s.n, .first = BED_ROWS, .iteration = 1 };
+    return OK;
+}
+
+static inline void bed_close(struct bed *b)
+{
+    program_close(b->p);
+    net_close(b->net);
+    backend_close(b->be);
+    mem_free(b->x);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* Every example of every layer in the registry, inside a small net: the gradient of the whole loss in every parameter
+ * against central differences. Losses of a layer's own ([itra], [center]) are checked a second time without the
+ * cross-entropy, behind which a small error would hide. Meant for make DOUBLE=1, where 1e-7 is within reach; what a pass
+ * holds constant (bandwidths, centers) is held. */
+#include "bed.h"
+#include "net/model.h"
+
+#define TOLERANCE (sizeof(real) == 8 ? 1e-7 : 3e-2) /* float: differences of a loss known to 1e-7, over a step of 1e-2 */
+#define STEP      (sizeof(real) == 8 ? 1e-5 : 1e-2)
+
+/* Sum of the losses; without the classifier's when `own`. */
+static double total(const struct bed *b, int own)
+{
+    double sum = 0;
+    for (int i = 0; program_layer(b->p, i); i++) {
+        const struct layer *l = program_layer(b->p, i);
+        int auxiliary = (l->ops->flags & LAYER_TRAIN_ONLY) != 0;
+        if (!(l->ops->flags & LAYER_LOSS) || l->inert || !isfinite(l->loss) || (own && !auxiliary)) continue;
+        sum += l->weight * l->loss;
+    }
+    return sum;
+}
+
+static double loss_at(struct bed *b, int own)
+{
+    struct err e = { 0 };
+    struct step_stats s;
+    b->step.hold = 1;
+    ok(program_train(b->p, &b->step, &s, &e), &e);
+    return total(b, own);
+}
+
+static real *gradients(struct bed *b)
+{
+    size_t n = 0;
+    for (int i = 0; i < b->net->nparam; i++) n += b->net->param[i]->count;
+    real *g = mem_alloc(n, sizeof *g), *at = g;
+    assert_non_null(g);
+    for (int i = 0; i < b->net->nparam; i++) {
+        const struct param *p = b->net->param[i];
+        if (p->g) assert_int_equal(model_get(p, p->g, at), OK);
+        at += p->count;
+    }
+    return g;
+}
+
+/* Central differences in up to 80 elements of each parameter; compares with g. */
+static double differences(struct bed *b, const real *g, int own, double *size)
+{
+    double num = 0, den = 0;
+    for (int i = 0; i < b->net->nparam; i++) {
+        struct param *p = b->net->param[i];
+        real *w = mem_alloc(p->count, sizeof *w);
+        assert_non_null(w);
+        assert_int_equal(param_get(p, w), OK);
+        for (size_t k = 0; k < p->count && p->g; k += p->count / 80 + 1) {
+            real kept = w[k];
+            double f[2];
+            for (int side = 0; side < 2; side++) {
+                w[k] = (real)((double)kept + (side ? STEP : -STEP));
+                assert_int_equal(param_set(p, w), OK);
+                f[side] = loss_at(b, own);
+            }
+            w[k] = kept;
+            assert_int_equal(param_set(p, w), OK);
+            double d = (f[1] - f[0]) / (2 * STEP), error = d - (double)g[k];
+            num += error * error;
+            den += d * d;
+        }
+        g += p->count;
+        mem_free(w);
+    }
+    *size = sqrt(den);
+    return sqrt(num / den);
+}
+
+static void set_lambda(struct bed *b, const char *cfg, double lambda, const struct layer_ops *ops, struct bed *without)
+{
+    char more[4096], *at;
+    (void)b;
+    snprintf(more, sizeof more, "%s", cfg);
+    char section[64], line[64];
+    snprintf(section, sizeof section, "[%s]\n", ops->name);
+    snprintf(line, sizeof line, "lambda=%g\n", lambda);
+    at = strstr(more, section);
+    assert_non_null(at);
+    at += strlen(section);
+    memmove(at + strlen(line), at, strlen(at) + 1);
+    memcpy(at, line, strlen(line));
+    struct err e = { 0 };
+    ok(bed_open(without, "ref", more, &e), &e);
+}
+
+static void report(const char *name, const char *example, const char *what, double error, double size)
+{
+    char line[200];
+    snprintf(line, sizeof line, "%s", example);
+    for (char *c = line; *c; c++)
+        if (*c == '\n') *c = ' ';
+    print_message("%-14s %-60s %s %.1e\n", name, line, what, error);
+    assert_true(size > 0);
+    assert_true(error <= TOLERANCE); /* NaN fails */
+}
+
+static void check(const struct layer_ops *ops, const char *example)
+{
+    char cfg[4096];
+    struct bed b;
+    struct err e = { 0 };
+    struct step_stats s;
+    double size, error;
+    bed_cfg(cfg, sizeof cfg, ops, example, 3, 6);
+    ok(bed_open(&b, "ref", cfg, &e), &e);
+    ok(program_train(b.p, &b.step, &s, &e), &e);
+    real *g = gradients(&b);
+    error = differences(&b, g, 0, &size);
+    report(ops->name, example, "whole", error, size);
+    if (ops->flags & LAYER_TRAIN_ONLY) {
+        /* Its own part: what the gradient has more than that of the same net, fed alike, with lambda ~ 0. */
+        struct bed without;
+        set_lambda(&b, cfg, 1e-30, ops, &without);
+        ok(program_train(without.p, &without.step, &s, &e), &e);
+        real *g0 = gradients(&without);
+        for (size_t i = 0, k = 0; i < (size_t)b.net->nparam; k += b.net->param[i++]->count)
+            for (size_t j = k; j < k + b.net->param[i]->count; j++) g[j] -= g0[j];
+        error = differences(&b, g, 1, &size);
+        report(ops->name, example, "own  ", error, size);
+        mem_free(g0);
+        bed_close(&without);
+    }
+    mem_free(g);
+    bed_close(&b);
+}
+
+static void test_registry(void **state)
+{
+    (void)state;
+    for (int i = 0; layer_at(i); i++)
+        for (const char *const *x = layer_at(i)->examples; *x; x++) check(layer_at(i), *x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_registry) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

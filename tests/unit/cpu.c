@@ -1,0 +1,747 @@
+/* The cpu backend against the ref backend: every operation, forward and backward, over shapes that are awkward for
+ * blocked memory orders. Memory is NaN before it is written, guarded behind its end, and the padding of what comes out
+ * must be zero. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "backend/backend.h"
+#include "core/mem.h"
+#include "core/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h> /* last: its macro fail would hide err.h's function */
+
+enum { GUARD = 256, ROOM = 64, OUTPUTS = 8 };
+
+/* One device with the memory taken from it, and the results for comparison. */
+struct bench {
+    struct backend *be;
+    void *mem[ROOM];
+    size_t bytes[ROOM];
+    void *host[ROOM];
+    int nmem, nhost;
+    const char *name[OUTPUTS];
+    real *out[OUTPUTS];
+    size_t len[OUTPUTS];
+    int nout;
+};
+
+static void *host(struct bench *b, size_t count, size_t size)
+{
+    assert_true(b->nhost < ROOM);
+    void *p = mem_alloc(count, size);
+    assert_non_null(p);
+    return b->host[b->nhost++] = p;
+}
+
+/* Device memory full of NaN, the guard included. */
+static void *grab(struct bench *b, size_t bytes)
+{
+    struct err e;
+    assert_true(b->nmem < ROOM);
+    void *p, *fill = host(b, bytes + GUARD, 1);
+    assert_int_equal(b->be->ops->alloc(b->be, bytes + GUARD, &p, &e), OK);
+    memset(fill, 0xff, bytes + GUARD);
+    b->be->ops->upload(b->be, p, fill, bytes + GUARD);
+    b->mem[b->nmem] = p;
+    b->bytes[b->nmem++] = bytes;
+    return p;
+}
+
+static real *noise(struct bench *b, size_t n, uint64_t key)
+{
+    real *x = host(b, n, sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = (real)rng_normal(key, i);
+    return x;
+}
+
+static void *grab_noise(struct bench *b, size_t n, uint64_t key)
+{
+    void *p = grab(b, n * sizeof(real));
+    b->be->ops->upload(b->be, p, noise(b, n, key), n * sizeof(real));
+    return p;
+}
+
+/* A tensor of noise; key 0: of NaN. */
+static void fill(struct bench *b, struct tensor *t, uint64_t key)
+{
+    t->data = grab(b, t->bytes);
+    if (key)
+        assert_int_equal(b->be->ops->write(b->be, t, 0, t->shape.n, noise(b, shape_count(t->shape), key), 0), OK);
+}
+
+static struct tensor gradient(struct bench *b, const struct tensor *of, uint64_t key)
+{
+    struct tensor g = *of;
+    fill(b, &g, key);
+    return g;
+}
+
+static void keep(struct bench *b, const char *name, real *v, size_t n)
+{
+    assert_true(b->nout < OUTPUTS);
+    b->name[b->nout] = name;
+    b->out[b->nout] = v;
+    b->len[b->nout++] = n;
+}
+
+static void keep_vector(struct bench *b, const char *name, const void *p, size_t n)
+{
+    real *v = host(b, n, sizeof *v);
+    b->be->ops->download(b->be, v, p, n * sizeof *v);
+    keep(b, name, v, n);
+}
+
+/* The first rows of a tensor. Padding is zero if no more than the numbers of the tensor add to the sum of all. */
+static void keep_tensor(struct bench *b, const char *name, const struct tensor *t, int rows)
+{
+    size_t n = shape_row(t->shape) * (size_t)rows, bytes = t->bytes / (size_t)t->shape.n * (size_t)rows;
+    real *v = host(b, n, sizeof *v), *raw = host(b, bytes, 1);
+    assert_int_equal(b->be->ops->read(b->be, t, 0, rows, v), OK);
+    b->be->ops->download(b->be, raw, t->data, bytes);
+    double in = 0, all = 0;
+    for (size_t i = 0; i < n; i++) in += fabs((double)v[i]);
+    for (size_t i = 0; i < bytes / sizeof *raw; i++) all += fabs((double)raw[i]);
+    if (!(fabs(all - in) <= 1e-9 * in)) fail_msg("%s: padding is not zero", name);
+    keep(b, name, v, n);
+}
+
+static struct tensor dense(struct shape s)
+{
+    return (struct tensor){ .shape = s, .bytes = shape_count(s) * sizeof(real) };
+}
+
+/* What a convolution makes of it: a tensor in the backend's favourite memory order. The plan must outlive it. */
+static struct tensor favourite(struct bench *b, struct shape s, struct linear_plan *plan)
+{
+    struct err e;
+    struct tensor in = dense(s), out = { .shape = s };
+    struct linear_desc d = { .in = &in, .size = 1, .stride = 1, .groups = 1 };
+    assert_int_equal(b->be->ops->conv->plan(b->be, &d, &out, plan, &e), OK);
+    return out;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------------------------------ */
+
+static void bench_open(struct bench *b, const char *device)
+{
+    struct err e;
+    memset(b, 0, sizeof *b);
+    assert_int_equal(backend_open(&b->be, device, 2, &e), OK);
+}
+
+static void bench_close(struct bench *b)
+{
+    for (int i = 0; i < b->nmem; i++) {
+        unsigned char guard[GUARD];
+        b->be->ops->download(b->be, guard, (char *)b->mem[i] + b->bytes[i], GUARD);
+        for (int k = 0; k < GUARD; k++) assert_int_equal(guard[k], 0xff);
+        b->be->ops->free(b->be, b->mem[i]);
+    }
+    backend_close(b->be);
+    for (int i = 0; i < b->nhost; i++) mem_free(b->host[i]);
+}
+
+/* float, sums of up to a few thousand terms in another order; Winograd's transforms lose about one digit more */
+static const double tolerance = 1e-5;
+
+static void compare(const struct bench *a, const struct bench *b, const char *what)
+{
+    assert_int_equal(a->nout, b->nout);
+    for (int i = 0; i < a->nout; i++) {
+        double diff = 0, size = 0;
+        assert_int_equal(a->len[i], b->len[i]);
+        for (size_t k = 0; k < a->len[i]; k++) {
+            double d = (double)a->out[i][k] - (double)b->out[i][k];
+            diff += d * d;
+            size += (double)a->out[i][k] * (double)a->out[i][k];
+        }
+        if (!(sqrt(diff) <= tolerance * sqrt(size) + 1e-12))
+            fail_msg("%s, %s: off by %g of %g", what, a->name[i], sqrt(diff), sqrt(size));
+    }
+}
+
+/* Runs `fn` on both devices and compares what they kept. */
+static void both(void (*fn)(struct bench *, const void *), const void *arg, const char *what)
+{
+    struct bench ref, cpu;
+    bench_open(&ref, "ref");
+    bench_open(&cpu, "cpu");
+    fn(&ref, arg);
+    fn(&cpu, arg);
+    compare(&ref, &cpu, what);
+    bench_close(&ref);
+    bench_close(&cpu);
+}
+
+/* ---- activation after an operation that did not fuse it --------------------------------------------------------------- */
+
+static void apply(struct bench *b, struct tensor *y, enum act act)
+{
+    struct err e;
+    struct act_plan p;
+    struct act_desc d = { .in = y, .act = act };
+    struct tensor out = { .shape = y->shape };
+    assert_int_equal(b->be->ops->act->plan(b->be, &d, &out, &p, &e), OK);
+    assert_int_equal(b->be->ops->act->forward(&p, y->data, y->data, grab(b, p.scratch_bytes)), OK);
+    b->be->ops->act->drop(&p);
+}
+
+static void apply_slope(struct bench *b, const struct tensor *y, struct tensor *g, enum act act, int rows)
+{
+    struct err e;
+    struct act_plan p;
+    struct act_desc d = { .in = y, .act = act, .train = 1, .rows_back = rows };
+    struct tensor out = { .shape = y->shape };
+    assert_int_equal(b->be->ops->act->plan(b->be, &d, &out, &p, &e), OK);
+    assert_int_equal(
+        b->be->ops->act->backward(&p, NULL, y->data, g->data, g->data, 0, grab(b, p.scratch_bytes)), OK);
+    b->be->ops->act->drop(&p);
+}
+
+/* ---- convolution, dense ---------------------------------------------------------------------------------------------------- */
+
+struct linear_case {
+    struct shape in;
+    int out, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, is_dense;
+    enum act act; /* in a second plan for inference, over the same packed weights and one row less */
+};
+
+static void linear_infer(struct bench *b, const struct linear_case *k, const struct tensor *x, struct tensor *y,
+                         const struct linear_plan *train, const void *w, const real *bias)
+{
+    struct err e;
+    const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
+    struct tensor less = *x;
+    struct linear_plan p;
+    less.shape.n--;
+    less.bytes -= x->bytes / (size_t)x->shape.n;
+    y->shape.n--;
+    struct linear_desc d = { .in = &less, .size = k->size, .stride = k->stride, .pad = k->pad, .groups = k->groups,
+                             .act = k->act, .weights = train->weights };
+    assert_int_equal(ops->plan(b->be, &d, y, &p, &e), OK);
+    assert_int_equal(p.weight_bytes, train->weight_bytes);
+    fill(b, y, 0);
+    assert_int_equal(ops->forward(&p, x->data, w, bias, y->data, grab(b, p.scratch_bytes)), OK);
+    if (!p.fused) apply(b, y, k->act);
+    keep_tensor(b, "inference", y, y->shape.n);
+    ops->drop(&p);
+}
+
+static void linear(struct bench *b, const void *arg)
+{
+    const struct linear_case *k = arg;
+    struct err e;
+    struct linear_plan maker = { 0 }, p;
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = { k->in.n, k->out, 1, 1 } };
+    const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
+    if (!k->is_dense) {
+        y.shape.h = (k->in.h + 2 * k->pad - k->size) / k->stride + 1;
+        y.shape.w = (k->in.w + 2 * k->pad - k->size) / k->stride + 1;
+    }
+    size_t nw = (size_t)k->out * (k->is_dense ? shape_row(k->in) : (size_t)(k->in.c / k->groups * k->size * k->size));
+    struct linear_desc d = { .in = &x, .size = k->size, .stride = k->stride, .pad = k->pad, .groups = k->groups,
+                             .train = 1, .rows_back = k->rows_back, .need_gx = 1, .add_gx = k->add_gx };
+    if (ops->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
+    void *w = grab(b, p.weight_bytes), *gw = grab(b, p.weight_bytes), *scratch = grab(b, p.scratch_bytes);
+    real *host_w = noise(b, nw, 1), *back = host(b, nw, sizeof *back), *bias = grab_noise(b, (size_t)k->out, 2);
+    real *gbias = grab_noise(b, (size_t)k->out, 3);
+    assert_int_equal(ops->pack(&p, host_w, w), OK);
+    assert_int_equal(ops->unpack(&p, w, back), OK);
+    assert_memory_equal(host_w, back, nw * sizeof *back);
+    fill(b, &x, 4);
+    fill(b, &y, 0);
+    assert_int_equal(ops->forward(&p, x.data, w, k->bias ? bias : NULL, y.data, scratch), OK);
+    keep_tensor(b, "y", &y, y.shape.n);
+    struct tensor gy = gradient(b, &y, 5), gx = gradient(b, &x, k->add_gx ? 6 : 0);
+    assert_int_equal(ops->pack(&p, noise(b, nw, 7), gw), OK);
+    assert_int_equal(ops->backward(&p, x.data, w, gy.data, gx.data, gw, k->bias ? gbias : NULL, k->add, scratch), OK);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    real *host_gw = host(b, nw, sizeof *host_gw);
+    assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
+    keep(b, "gw", host_gw, nw);
+    keep_vector(b, "gbias", gbias, (size_t)k->out);
+    linear_infer(b, k, &x, &y, &p, w, bias);
+    ops->drop(&p);
+    ops->drop(&p);
+    b->be->ops->conv->drop(&maker);
+}
+
+static void conv(void **state)
+{
+    (void)state;
+    /* shape, outputs, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, dense, activation */
+    static const struct linear_case cases[] = {
+        { { 4, 3, 7, 7 }, 20, 3, 1, 1, 1, 4, 0, 1, 0, 0, 0, ACT_RELU },
+        { { 4, 3, 8, 8 }, 64, 3, 1, 1, 1, 4, 0, 0, 1, 0, 0, ACT_LEAKY },
+        { { 4, 64, 8, 8 }, 64, 3, 1, 1, 1, 4, 1, 0, 0, 0, 0, ACT_RELU },
+        { { 4, 64, 8, 8 }, 80, 3, 1, 1, 1, 2, 1, 1, 1, 1, 0, ACT_LOGISTIC },
+        { { 3, 64, 5, 7 }, 32, 3, 2, 1, 1, 3, 1, 1, 1, 1, 0, ACT_SWISH },
+        { { 3, 32, 7, 5 }, 64, 1, 2, 0, 1, 2, 1, 0, 0, 1, 0, ACT_LINEAR },
+        { { 3, 17, 5, 5 }, 50, 3, 1, 1, 1, 3, 1, 1, 1, 0, 0, ACT_TANH },
+        { { 3, 17, 5, 5 }, 17, 3, 2, 1, 1, 2, 0, 1, 0, 1, 0, ACT_MISH },
+        { { 3, 20, 7, 7 }, 10, 1, 1, 0, 1, 3, 1, 1, 0, 0, 0, ACT_LOGISTIC },
+        { { 3, 20, 7, 7 }, 40, 3, 1, 1, 4, 3, 1, 1, 1, 1, 0, ACT_GELU },
+        { { 3, 32, 7, 7 }, 32, 3, 2, 1, 32, 2, 1, 1, 1, 0, 0, ACT_RELU6 },
+        { { 3, 24, 7, 7 }, 24, 3, 1, 1, 24, 3, 1, 1, 0, 1, 0, ACT_ELU },
+        { { 2, 6, 9, 9 }, 12, 5, 3, 2, 2, 2, 0, 1, 0, 0, 0, ACT_SELU },
+        { { 2, 16, 1, 1 }, 32, 1, 1, 0, 1, 2, 1, 1, 1, 1, 0, ACT_HARDTAN },
+        { { 2, 50, 1, 1 }, 3, 1, 1, 0, 1, 2, 0, 1, 0, 0, 0, ACT_PLSE },
+        { { 2, 1, 9, 9 }, 6, 5, 1, 0, 1, 2, 0, 1, 0, 0, 0, ACT_RELIE },
+        { { 2, 128, 4, 4 }, 128, 3, 1, 0, 1, 1, 1, 1, 1, 0, 0, ACT_STAIR },
+        { { 2, 3, 10, 10 }, 16, 3, 2, 0, 1, 2, 0, 1, 0, 0, 0, ACT_RAMP },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "conv %zu", i);
+        both(linear, &cases[i], what);
+    }
+}
+
+static void dense_map(void **state)
+{
+    (void)state;
+    static const struct linear_case cases[] = {
+        { { 5, 20, 1, 1 }, 17, 1, 1, 0, 1, 5, 0, 1, 0, 0, 1, ACT_RELU },
+        { { 5, 17, 3, 2 }, 10, 1, 1, 0, 1, 3, 1, 1, 1, 1, 1, ACT_LOGISTIC },
+        { { 5, 32, 3, 3 }, 7, 1, 1, 0, 1, 5, 1, 0, 0, 0, 1, ACT_GELU },
+        { { 5, 3, 4, 4 }, 64, 1, 1, 0, 1, 4, 0, 1, 1, 1, 1, ACT_LINEAR },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "dense %zu", i);
+        both(linear, &cases[i], what);
+    }
+}
+
+/* ---- batch normalisation ------------------------------------------------------------------------------------------------------ */
+
+struct norm_case {
+    struct shape in;
+    int splits, first, rows_back, blocked, add, in_place, started;
+    enum act act;
+};
+
+static void norm_infer(struct bench *b, const struct norm_case *k, const struct tensor *x, const real *v[4])
+{
+    struct err e;
+    struct norm_plan p;
+    struct norm_desc d = { .in = x, .splits = 1, .act = k->act };
+    struct tensor y = { .shape = k->in };
+    assert_int_equal(b->be->ops->norm->plan(b->be, &d, &y, &p, &e), OK);
+    fill(b, &y, 0);
+    assert_int_equal(b->be->ops->norm->forward(&p, x->data, v[0], v[1], (real *)v[2], (real *)v[3], 0, NULL, NULL,
+                                               y.data, grab(b, p.scratch_bytes)),
+                     OK);
+    if (!p.fused) apply(b, &y, k->act);
+    keep_tensor(b, "inference", &y, y.shape.n);
+    b->be->ops->norm->drop(&p);
+}
+
+static void norm(struct bench *b, const void *arg)
+{
+    const struct norm_case *k = arg;
+    struct err e;
+    struct linear_plan maker = { 0 };
+    struct norm_plan p;
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct norm_desc d = { &x, 1, k->splits, k->first, k->rows_back, k->act };
+    const struct norm_ops *ops = b->be->ops->norm;
+    assert_int_equal(ops->plan(b->be, &d, &y, &p, &e), OK);
+    size_t c = (size_t)k->in.c;
+    real *scale = grab_noise(b, c, 1), *bias = grab_noise(b, c, 2), *mean = grab_noise(b, c, 3), *var = grab(b, c * sizeof(real));
+    real *gscale = grab_noise(b, c, 4), *gbias = grab_noise(b, c, 5), *host_var = host(b, c, sizeof(real));
+    for (size_t i = 0; i < c && k->started; i++) host_var[i] = (real)(1 + rng_uniform(6, i));
+    b->be->ops->upload(b->be, var, host_var, c * sizeof(real));
+    void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes), *scratch = grab(b, p.scratch_bytes);
+    fill(b, &x, 7);
+    fill(b, &y, 0);
+    assert_int_equal(ops->forward(&p, x.data, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch), OK);
+    if (!p.fused) apply(b, &y, k->act);
+    keep_tensor(b, "y", &y, y.shape.n);
+    keep_vector(b, "mean", mean, c);
+    keep_vector(b, "var", var, c);
+    struct tensor gy = gradient(b, &y, 8), gx = k->in_place ? gy : gradient(b, &x, 0);
+    if (!p.fused) apply_slope(b, &y, &gy, k->act, k->rows_back);
+    assert_int_equal(ops->backward(&p, x.data, y.data, scale, stats, workspace, gy.data, gx.data, gscale, gbias, k->add,
+                                   scratch),
+                     OK);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    keep_vector(b, "gscale", gscale, c);
+    keep_vector(b, "gbias", gbias, c);
+    norm_infer(b, k, &x, (const real *[]){ scale, bias, mean, var });
+    ops->drop(&p);
+    ops->drop(&p);
+    b->be->ops->conv->drop(&maker);
+}
+
+static void batch_norm(void **state)
+{
+    (void)state;
+    /* shape, splits, first, rows_back, blocked, add, in place, running statistics there, activation */
+    static const struct norm_case cases[] = {
+        { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },   { { 4, 17, 5, 5 }, 1, 4, 4, 1, 1, 1, 1, ACT_RELU },
+        { { 6, 32, 7, 7 }, 2, 3, 6, 1, 0, 1, 1, ACT_RELU },   { { 6, 20, 5, 1 }, 2, 3, 3, 1, 1, 0, 0, ACT_LINEAR },
+        { { 6, 50, 5, 5 }, 2, 4, 6, 1, 0, 0, 1, ACT_LEAKY },  { { 5, 3, 7, 7 }, 1, 5, 5, 0, 0, 1, 1, ACT_LOGISTIC },
+        { { 8, 20, 1, 1 }, 1, 8, 8, 0, 0, 0, 1, ACT_RELU },   { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU },
+        { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU },   { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "norm %zu", i);
+        both(norm, &cases[i], what);
+    }
+}
+
+/* ---- activations, dropout --------------------------------------------------------------------------------------------------------- */
+
+struct act_case {
+    struct shape in;
+    int rows_back, blocked, add;
+    enum act act;
+};
+
+static void act(struct bench *b, const void *arg)
+{
+    const struct act_case *k = arg;
+    struct err e;
+    struct linear_plan maker = { 0 };
+    struct act_plan p;
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct act_desc d = { &x, 1, k->rows_back, k->act };
+    assert_int_equal(b->be->ops->act->plan(b->be, &d, &y, &p, &e), OK);
+    void *scratch = grab(b, p.scratch_bytes);
+    fill(b, &x, 1);
+    fill(b, &y, 0);
+    assert_int_equal(b->be->ops->act->forward(&p, x.data, y.data, scratch), OK);
+    keep_tensor(b, "y", &y, y.shape.n);
+    struct tensor gy = gradient(b, &y, 2), gx = k->add ? gradient(b, &x, 3) : gy;
+    int from_y = act_from_output(k->act);
+    assert_int_equal(b->be->ops->act->backward(&p, from_y ? NULL : x.data, from_y ? y.data : NULL, gy.data, gx.data,
+                                               k->add, scratch),
+                     OK);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    b->be->ops->act->drop(&p);
+    b->be->ops->act->drop(&p);
+    b->be->ops->conv->drop(&maker);
+}
+
+static void activations(void **state)
+{
+    (void)state;
+    for (enum act a = 0; a < ACT_COUNT; a++) {
+        struct act_case blocked = { { 4, 17, 5, 7 }, 3, 1, 1, a }, flat = { { 4, 3, 9, 5 }, 4, 0, 0, a };
+        both(act, &blocked, act_names[a]);
+        both(act, &flat, act_names[a]);
+    }
+}
+
+static void drop(struct bench *b, const void *arg)
+{
+    const struct act_case *k = arg;
+    struct err e;
+    struct linear_plan maker = { 0 };
+    struct drop_plan p;
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct drop_desc d = { &x, k->rows_back, 0.3 };
+    assert_int_equal(b->be->ops->drop->plan(b->be, &d, &y, &p, &e), OK);
+    void *scratch = grab(b, p.scratch_bytes);
+    fill(b, &x, 1);
+    fill(b, &y, 0);
+    assert_int_equal(b->be->ops->drop->forward(&p, 77, x.data, y.data, scratch), OK);
+    keep_tensor(b, "y", &y, y.shape.n);
+    struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
+    assert_int_equal(b->be->ops->drop->backward(&p, 77, gy.data, gx.data, k->add, scratch), OK);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    b->be->ops->drop->drop(&p);
+    b->be->ops->drop->drop(&p);
+    b->be->ops->conv->drop(&maker);
+}
+
+static void dropout(void **state)
+{
+    (void)state;
+    static const struct act_case cases[] = { { { 4, 17, 5, 7 }, 3, 1, 1, 0 }, { { 4, 32, 3, 3 }, 4, 1, 0, 0 },
+                                             { { 4, 3, 9, 5 }, 4, 0, 1, 0 }, { { 4, 20, 1, 1 }, 4, 1, 0, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) both(drop, &cases[i], "dropout");
+}
+
+/* ---- pooling -------------------------------------------------------------------------------------------------------------------------- */
+
+struct pool_case {
+    struct shape in;
+    enum pool_kind kind;
+    int size, stride, pad, rows_back, blocked, add, ties;
+};
+
+/* Ties: small whole numbers, so that most windows have several equal maxima. */
+static void coarsen(struct bench *b, struct tensor *t)
+{
+    real *v = host(b, shape_count(t->shape), sizeof *v);
+    assert_int_equal(b->be->ops->read(b->be, t, 0, t->shape.n, v), OK);
+    for (size_t i = 0; i < shape_count(t->shape); i++) v[i] = (real)(v[i] > 0 ? -1 : -2);
+    assert_int_equal(b->be->ops->write(b->be, t, 0, t->shape.n, v, 0), OK);
+}
+
+static void pool(struct bench *b, const void *arg)
+{
+    const struct pool_case *k = arg;
+    struct err e;
+    struct linear_plan maker = { 0 };
+    struct pool_plan p;
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    y.shape.h = k->kind == POOL_MAX ? (k->in.h + k->pad - k->size) / k->stride + 1 : 1;
+    y.shape.w = k->kind == POOL_MAX ? (k->in.w + k->pad - k->size) / k->stride + 1 : 1;
+    struct pool_desc d = { &x, k->kind, k->size, k->stride, k->pad, 1, k->rows_back };
+    if (b->be->ops->pool->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
+    void *workspace = grab(b, p.workspace_bytes), *scratch = grab(b, p.scratch_bytes);
+    fill(b, &x, 1);
+    if (k->ties) coarsen(b, &x);
+    fill(b, &y, 0);
+    assert_int_equal(b->be->ops->pool->forward(&p, x.data, y.data, workspace, scratch), OK);
+    keep_tensor(b, "y", &y, y.shape.n);
+    struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
+    assert_int_equal(b->be->ops->pool->backward(&p, workspace, gy.data, gx.data, k->add, scratch), OK);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    b->be->ops->pool->drop(&p);
+    b->be->ops->pool->drop(&p);
+    d.train = 0;
+    assert_int_equal(b->be->ops->pool->plan(b->be, &d, &y, &p, &e), OK);
+    assert_int_equal(b->be->ops->pool->forward(&p, x.data, y.data, NULL, scratch), OK);
+    keep_tensor(b, "inference", &y, y.shape.n);
+    b->be->ops->pool->drop(&p);
+    b->be->ops->conv->drop(&maker);
+}
+
+static void pooling(void **state)
+{
+    (void)state;
+    /* shape, kind, size, stride, pad, rows_back, blocked, add, ties */
+    static const struct pool_case cases[] = {
+        { { 3, 32, 8, 8 }, POOL_MAX, 2, 2, 1, 3, 1, 0, 0 },  { { 3, 17, 7, 5 }, POOL_MAX, 2, 2, 1, 2, 1, 1, 1 },
+        { { 3, 3, 7, 7 }, POOL_MAX, 3, 2, 2, 3, 0, 0, 1 },   { { 3, 20, 7, 7 }, POOL_MAX, 3, 2, 2, 3, 1, 1, 1 },
+        { { 3, 16, 5, 5 }, POOL_MAX, 2, 1, 1, 2, 1, 0, 1 },  { { 3, 20, 9, 9 }, POOL_MAX, 3, 3, 0, 3, 0, 0, 0 },
+        { { 3, 16, 8, 8 }, POOL_MAX, 2, 3, 0, 3, 1, 0, 0 },  { { 2, 16, 1, 1 }, POOL_MAX, 2, 2, 1, 2, 0, 0, 0 },
+        { { 3, 17, 5, 5 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 1, 0 }, { { 3, 64, 4, 4 }, POOL_AVERAGE, 0, 0, 0, 3, 1, 0, 0 },
+        { { 3, 3, 7, 7 }, POOL_AVERAGE, 0, 0, 0, 3, 0, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "pool %zu", i);
+        both(pool, &cases[i], what);
+    }
+}
+
+/* ---- joining ----------------------------------------------------------------------------------------------------------------------------- */
+
+struct join_case {
+    struct shape a, b, c; /* c: a third input, concatenation only; n = 0: none */
+    int concat, blocked[3], rows_back, add[3];
+    double alpha, beta;
+    enum act act;
+};
+
+static void join(struct bench *b, const void *arg)
+{
+    const struct join_case *k = arg;
+    const struct shape shapes[3] = { k->a, k->b, k->c };
+    const struct join_ops *ops = b->be->ops->join;
+    int nin = k->c.n ? 3 : 2;
+    struct err e;
+    struct linear_plan maker[3] = { 0 };
+    struct join_plan p;
+    struct tensor in[3], g[3], y = { .shape = k->a };
+    const struct tensor *const ins[3] = { &in[0], &in[1], &in[2] };
+    for (int i = 0; i < nin; i++) in[i] = k->blocked[i] ? favourite(b, shapes[i], &maker[i]) : dense(shapes[i]);
+    if (k->concat) y.shape.c = k->a.c + k->b.c + (k->c.n ? k->c.c : 0);
+    struct add_desc d = { &in[0], &in[1], k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
+    struct concat_desc c = { ins, nin, 1, k->rows_back };
+    int rc = k->concat ? ops->plan_concat(b->be, &c, &y, &p, &e) : ops->plan_add(b->be, &d, &y, &p, &e);
+    if (rc) fail_msg("%s", e.msg);
+    void *scratch = grab(b, p.scratch_bytes);
+    for (int i = 0; i < nin; i++) fill(b, &in[i], 10 + (uint64_t)i);
+    fill(b, &y, 0);
+    assert_int_equal(ops->forward(&p, (const void *[]){ in[0].data, in[1].data, nin > 2 ? in[2].data : NULL }, y.data,
+                                  scratch),
+                     OK);
+    keep_tensor(b, "y", &y, y.shape.n);
+    struct tensor gy = gradient(b, &y, 2);
+    for (int i = 0; i < nin; i++) g[i] = gradient(b, &in[i], k->add[i] ? 20 + (uint64_t)i : 0);
+    assert_int_equal(ops->backward(&p, y.data, gy.data, (void *[]){ g[0].data, g[1].data, nin > 2 ? g[2].data : NULL },
+                                   k->add, scratch),
+                     OK);
+    for (int i = 0; i < nin; i++) keep_tensor(b, i == 0 ? "ga" : i == 1 ? "gb" : "gc", &g[i], k->rows_back);
+    ops->drop(&p);
+    ops->drop(&p);
+    for (int i = 0; i < nin; i++) b->be->ops->conv->drop(&maker[i]);
+}
+
+static void joining(void **state)
+{
+    (void)state;
+    static const struct join_case cases[] = {
+        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 0, 1 }, 1, 1, ACT_RELU },
+        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 0 }, 3, { 1, 0 }, 0.5, 2, ACT_LEAKY },
+        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 0, 1 }, 3, { 0, 1 }, 0.5, 2, ACT_LOGISTIC },
+        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 1, 1 }, 1, 1, ACT_PLSE },
+        { { 4, 32, 4, 4 }, { 4, 16, 8, 8 }, { 0 }, 0, { 1, 1 }, 4, { 0, 0 }, 1, 1, ACT_RELU },
+        { { 4, 20, 8, 8 }, { 4, 32, 4, 4 }, { 0 }, 0, { 1, 1 }, 3, { 1, 1 }, 2, 0.5, ACT_LOGISTIC },
+        { { 4, 17, 4, 4 }, { 4, 3, 4, 4 }, { 0 }, 0, { 1, 0 }, 4, { 0, 0 }, 0.5, 1, ACT_LINEAR },
+        { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 48, 5, 5 }, 1, { 1, 1, 1 }, 3, { 0, 1, 0 }, 0, 0, 0 },
+        { { 3, 17, 5, 5 }, { 3, 20, 5, 5 }, { 3, 3, 5, 5 }, 1, { 1, 0, 1 }, 2, { 1, 0, 1 }, 0, 0, 0 },
+        { { 3, 32, 5, 5 }, { 3, 17, 5, 5 }, { 0 }, 1, { 1, 1 }, 3, { 0, 0 }, 0, 0, 0 },
+        { { 3, 3, 5, 5 }, { 3, 32, 5, 5 }, { 0 }, 1, { 0, 1 }, 3, { 0, 1 }, 0, 0, 0 },
+        { { 3, 16, 1, 1 }, { 3, 17, 1, 1 }, { 0 }, 1, { 1, 1 }, 3, { 0, 1 }, 0, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "join %zu", i);
+        both(join, &cases[i], what);
+    }
+}
+
+/* ---- softmax ------------------------------------------------------------------------------------------------------------------------------- */
+
+struct softmax_case {
+    struct shape in;
+    int groups, blocked, rows_back, scored, gy, add;
+    double temperature, smooth, scale;
+};
+
+static void softmax(struct bench *b, const void *arg)
+{
+    const struct softmax_case *k = arg;
+    const struct softmax_ops *ops = b->be->ops->softmax;
+    struct err e;
+    struct linear_plan maker = { 0 };
+    struct softmax_plan p;
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct softmax_desc d = { &x, k->groups, k->temperature, k->smooth, k->rows_back };
+    if (ops->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
+    int n = k->in.n, *label = host(b, (size_t)n, sizeof *label), *dev = grab(b, (size_t)n * sizeof *label);
+    for (int i = 0; i < n; i++) label[i] = (int)rng_below(9, (uint64_t)i, shape_row(k->in));
+    b->be->ops->upload(b->be, dev, label, (size_t)n * sizeof *label);
+    double *loss = grab(b, sizeof *loss), got;
+    void *scratch = grab(b, p.scratch_bytes);
+    real *logits = noise(b, shape_count(k->in), 1);
+    for (size_t i = 0; i < shape_count(k->in); i++) logits[i] *= (real)k->scale;
+    fill(b, &x, 0);
+    assert_int_equal(b->be->ops->write(b->be, &x, 0, n, logits, 0), OK);
+    fill(b, &y, 0);
+    assert_int_equal(ops->forward(&p, x.data, dev, k->scored, y.data, loss, scratch), OK);
+    keep_tensor(b, "p", &y, n);
+    b->be->ops->download(b->be, &got, loss, sizeof got);
+    real *kept = host(b, 1, sizeof *kept);
+    *kept = (real)got;
+    keep(b, "loss", kept, 1);
+    struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
+    assert_int_equal(ops->backward(&p, y.data, k->scored ? dev : NULL, k->scored, k->gy ? gy.data : NULL, gx.data,
+                                   k->add, scratch),
+                     OK);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    ops->drop(&p);
+    ops->drop(&p);
+    b->be->ops->conv->drop(&maker);
+}
+
+static void softmaxes(void **state)
+{
+    (void)state;
+    /* shape, groups, blocked, rows_back, scored, gy, add, temperature, smoothing, size of the logits */
+    static const struct softmax_case cases[] = {
+        { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1 },      { { 6, 17, 1, 1 }, 1, 1, 3, 3, 1, 1, 2, 0.1, 1 },
+        { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1 },  { { 6, 20, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0.1, 200 },
+        { { 6, 10, 1, 1 }, 1, 0, 6, 0, 1, 0, 1, 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "softmax %zu", i);
+        both(softmax, &cases[i], what);
+    }
+}
+
+/* ---- optimiser, the device ------------------------------------------------------------------------------------------------------------------ */
+
+static void update(struct bench *b, const void *arg)
+{
+    (void)arg;
+    size_t n = 20001;
+    void *w = grab_noise(b, n, 1), *g = grab_noise(b, n, 2), *v = grab_noise(b, n, 3);
+    struct sgd_step step = { 0.1, 0.9, 5e-4, 0.25 };
+    assert_int_equal(b->be->ops->sgd->update(b->be, w, g, v, n, &step), OK);
+    keep_vector(b, "w", w, n);
+    keep_vector(b, "v", v, n);
+    const real odd[] = { (real)INFINITY, (real)-INFINITY, (real)NAN };
+    int bad = 1;
+    assert_int_equal(b->be->ops->sgd->finite(b->be, g, n, &bad), OK);
+    assert_int_equal(bad, 0);
+    for (int i = 0; i < 3; i++) {
+        b->be->ops->upload(b->be, (char *)g + (n - 1) * sizeof(real), &odd[i], sizeof(real));
+        assert_int_equal(b->be->ops->sgd->finite(b->be, g, n, &bad), OK);
+        assert_int_equal(bad, 1);
+    }
+}
+
+static void sgd(void **state)
+{
+    (void)state;
+    both(update, NULL, "sgd");
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct linear_plan maker = { 0 };
+    bench_open(&b, "cpu");
+    struct shape s = { 5, 17, 3, 5 };
+    size_t row = shape_row(s);
+    struct tensor t = favourite(&b, s, &maker);
+    fill(&b, &t, 1);
+    real *whole = noise(&b, shape_count(s), 1), *part = noise(&b, 2 * row, 2), *back = host(&b, shape_count(s), sizeof *back);
+    assert_int_equal(b.be->ops->write(b.be, &t, 3, 2, part, 1), OK);
+    assert_int_equal(b.be->ops->write(b.be, &t, 1, 1, part, 0), OK);
+    assert_int_equal(b.be->ops->read(b.be, &t, 0, 5, back), OK);
+    assert_memory_equal(back, whole, row * sizeof *back);
+    assert_memory_equal(back + row, part, row * sizeof *back);
+    for (size_t i = 0; i < 2 * row; i++) assert_true(back[3 * row + i] == whole[3 * row + i] + part[i]);
+    assert_int_equal(b.be->ops->read(b.be, &t, 4, 1, part), OK);
+    assert_memory_equal(part, back + 4 * row, row * sizeof *back);
+    assert_int_equal(b.be->ops->read(b.be, &t, 4, 2, part), E_ARG);
+    assert_int_equal(b.be->ops->write(b.be, &t, -1, 1, part, 0), E_ARG);
+    b.be->ops->conv->drop(&maker);
+    bench_close(&b);
+}
+
+/* Two devices with different numbers of threads in turn; the same bits from run to run. */
+static void repeatable(void **state)
+{
+    (void)state;
+    static const struct linear_case k = { { 4, 64, 8, 8 }, 64, 3, 1, 1, 1, 4, 1, 1, 0, 0, 0, ACT_RELU };
+    struct bench one, two, again;
+    bench_open(&one, "cpu");
+    bench_open(&two, "cpu");
+    bench_open(&again, "cpu");
+    assert_string_equal(one.be->ops->name, "cpu");
+    linear(&two, &k);
+    linear(&one, &k);
+    linear(&again, &k);
+    compare(&one, &two, "threads");
+    for (int i = 0; i < two.nout; i++) assert_memory_equal(two.out[i], again.out[i], two.len[i] * sizeof(real));
+    bench_close(&one);
+    bench_close(&two);
+    bench_close(&again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conv),      cmocka_unit_test(dense_map), cmocka_unit_test(batch_norm),
+        cmocka_unit_test(activations), cmocka_unit_test(dropout), cmocka_unit_test(pooling),
+        cmocka_unit_test(joining),   cmocka_unit_test(softmaxes), cmocka_unit_test(sgd),
+        cmocka_unit_test(rows),      cmocka_unit_test(repeatable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* Decoding of every kind, damaged files, resize and crops against numbers worked out by hand. */
+#include <math.h>
+#include <sys/stat.h>
+#include "core/mem.h"
+#include "data/image.h"
+#include "picture.h"
+/* last: cmocka has a macro called fail */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static char folder[64], place[200];
+
+static const char *in(const char *name)
+{
+    snprintf(place, sizeof place, "%s/%s", folder, name);
+    return place;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return make_folder(folder, sizeof folder);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return remove_folder(folder);
+}
+
+/* Decodes and compares with n = c w h bytes. */
+static void expect(const char *name, int c, int w, int h, const uint8_t *want)
+{
+    uint8_t *x;
+    int iw, ih;
+    struct err e;
+    int rc = image_decode(in(name), c, &x, &iw, &ih, &e);
+    if (rc) print_error("%s\n", e.msg);
+    assert_int_equal(rc, OK);
+    assert_int_equal(iw, w);
+    assert_int_equal(ih, h);
+    assert_memory_equal(x, want, (size_t)(c * w * h));
+    mem_free(x);
+}
+
+static void expect_error(const char *name, int code, const char *part)
+{
+    uint8_t *x;
+    int w, h;
+    struct err e = { 0 };
+    assert_int_equal(image_decode(in(name), 3, &x, &w, &h, &e), code);
+    assert_null(x);
+    assert_non_null(strstr(e.msg, name));
+    if (!strstr(e.msg, part)) print_error("%s\n", e.msg);
+    assert_non_null(strstr(e.msg, part));
+}
+
+static void gray_and_colour(void **state)
+{
+    (void)state;
+    const uint8_t gray[] = { 0, 100, 200, 255 };
+    const uint8_t thrice[] = { 0, 100, 200, 255, 0, 100, 200, 255, 0, 100, 200, 255 };
+    assert_int_equal(put_png(in("g.png"), 2, 2, 8, 0, gray, 2, NULL, 0), 0);
+    expect("g.png", 1, 2, 2, gray);
+    expect("g.png", 3, 2, 2, thrice);
+    const uint8_t rgb[] = { 255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30 };
+    const uint8_t planes[] = { 255, 0, 0, 10, 0, 255, 0, 20, 0, 0, 255, 30 };
+    const uint8_t luma[] = { 76, 150, 29, 18 }; /* .299 R + .587 G + .114 B, rounded */
+    assert_int_equal(put_png(in("c.png"), 4, 1, 8, 2, rgb, 12, NULL, 0), 0);
+    expect("c.png", 3, 4, 1, planes);
+    expect("c.png", 1, 4, 1, luma);
+}
+
+static void alpha_is_dropped(void **state)
+{
+    (void)state;
+    const uint8_t rgba[] = { 255, 1, 2, 0, 3, 4, 5, 128 }, planes[] = { 255, 3, 1, 4, 2, 5 };
+    assert_int_equal(put_png(in("a.png"), 2, 1, 8, 6, rgba, 8, NULL, 0), 0);
+    expect("a.png", 3, 2, 1, planes);
+    const uint8_t ga[] = { 9, 0, 200, 77 }, g[] = { 9, 200 };
+    assert_int_equal(put_png(in("ga.png"), 2, 1, 8, 4, ga, 4, NULL, 0), 0);
+    expect("ga.png", 1, 2, 1, g);
+}
+
+static void palettes(void **state)
+{
+    (void)state;
+    const uint8_t colors[] = { 10, 20, 30, 40, 50, 60, 70, 80, 90 }, at[] = { 2, 0, 1 };
+    const uint8_t planes[] = { 70, 10, 40, 80, 20, 50, 90, 30, 60 };
+    assert_int_equal(put_png(in("p.png"), 3, 1, 8, 3, at, 3, colors, 3), 0);
+    expect("p.png", 3, 3, 1, planes);
+    const uint8_t bits[] = { 0xa0 }, white[] = { 255, 0, 255 }; /* one bit a pixel */
+    assert_int_equal(put_png(in("b.png"), 3, 1, 1, 0, bits, 1, NULL, 0), 0);
+    expect("b.png", 1, 3, 1, white);
+}
+
+static void sixteen_bits_are_rounded(void **state)
+{
+    (void)state;
+    /* 16 bit v becomes v * 255 / 65535 rounded: 0x00ff = 255 -> 0.99 -> 1, where cutting would give 0 */
+    const uint8_t row[] = { 0, 0, 0, 255, 0x80, 0, 255, 255, 0xfe, 0xff }, want[] = { 0, 1, 128, 255, 254 };
+    assert_int_equal(put_png(in("d.png"), 5, 1, 16, 0, row, 10, NULL, 0), 0);
+    expect("d.png", 1, 5, 1, want);
+    const char pnm[] = "P5 5 1 65535\n\0\0\0\xff\x80\0\xff\xff\xfe\xff";
+    assert_int_equal(put_bytes(in("d.pgm"), pnm, sizeof pnm - 1), 0);
+    expect("d.pgm", 1, 5, 1, want);
+}
+
+static void pnm_of_any_maximum(void **state)
+{
+    (void)state;
+    const char p5[] = "P5\n# a comment\n3 1 # more\n15\n\0\x0f\x07", p6[] = "P6 1 2 255 \1\2\3\4\5\6";
+    const uint8_t g[] = { 0, 255, 119 }, c[] = { 1, 4, 2, 5, 3, 6 };
+    assert_int_equal(put_bytes(in("m.pgm"), p5, sizeof p5 - 1), 0);
+    expect("m.pgm", 1, 3, 1, g);
+    assert_int_equal(put_bytes(in("m.ppm"), p6, sizeof p6 - 1), 0);
+    expect("m.ppm", 3, 1, 2, c);
+}
+
+static void damaged_files_are_errors(void **state)
+{
+    (void)state;
+    uint8_t row[300], *whole = NULL;
+    for (int i = 0; i < 300; i++) row[i] = (uint8_t)(i * 37);
+    expect_error("missing.png", E_FILE, "no such file");
+    assert_int_equal(mkdir(in("dir.png"), 0777), 0);
+    expect_error("dir.png", E_FILE, "folder");
+    assert_int_equal(put_text(in("zero.png"), ""), 0);
+    expect_error("zero.png", E_FORMAT, "empty");
+    assert_int_equal(put_text(in("text.png"), "just a line of text, which is no image at all\n"), 0);
+    expect_error("text.png", E_FORMAT, "not an image");
+    assert_int_equal(put_png(in("whole.png"), 10, 10, 8, 2, row, 30, NULL, 0), 0);
+    FILE *f = fopen(in("whole.png"), "rb");
+    assert_non_null(f);
+    whole = calloc(1, 4096);
+    size_t n = fread(whole, 1, 4096, f);
+    fclose(f);
+    for (size_t cut = 1; cut + 12 < n; cut += 7) { /* the last 12 bytes are only the end mark */
+        assert_int_equal(put_bytes(in("cut.png"), whole, cut), 0);
+        expect_error("cut.png", E_FORMAT, "cut.png");
+    }
+    free(whole);
+    assert_int_equal(put_text(in("cut.ppm"), "P6 2 2 255\n12345678901"), 0);
+    expect_error("cut.ppm", E_FORMAT, "truncated");
+    assert_int_equal(put_text(in("bad.pgm"), "P5 2 2 70000\n1234"), 0);
+    expect_error("bad.pgm", E_FORMAT, "header");
+}
+
+/* An uncompressed 24 bit BMP: stb_image itself fills what is missing without a word. */
+static void short_bmp_is_an_error(void **state)
+{
+    (void)state;
+    uint8_t bmp[54 + 4 * 12] = { 'B', 'M', 54 + 48, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 4, 0, 0, 0, 4, 0,
+                                 0, 0, 1, 0, 24 };
+    for (size_t i = 54; i < sizeof bmp; i++) bmp[i] = 7;
+    uint8_t want[48];
+    memset(want, 7, sizeof want);
+    assert_int_equal(put_bytes(in("a.bmp"), bmp, sizeof bmp), 0);
+    expect("a.bmp", 3, 4, 4, want);
+    assert_int_equal(put_bytes(in("b.bmp"), bmp, sizeof bmp - 5), 0);
+    expect_error("b.bmp", E_FORMAT, "truncated");
+}
+
+static void absurd_sizes_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(put_text(in("big.pgm"), "P5 60000 60000 255\n"), 0);
+    expect_error("big.pgm", E_FORMAT, "2^28");
+    assert_int_equal(put_text(in("none.pgm"), "P5 0 5 255\n"), 0);
+    expect_error("none.pgm", E_FORMAT, "without pixels");
+    uint8_t png[64] = "\x89PNG\r\n\x1a\n", head[13] = { 0, 0, 0x80, 0, 0, 0, 0x80, 0, 8, 2 };
+    uint8_t *end = png_chunk(png + 8, "IHDR", head, 13);
+    assert_int_equal(put_bytes(in("big.png"), png, (size_t)(end - png)), 0);
+    expect_error("big.png", E_FORMAT, "big.png");
+}
+
+static void near(const float *x, const double *want, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!(fabs((double)x[i] - want[i]) < 1e-6)) fail_msg("[%d] is %g, expected %g", i, (double)x[i], want[i]);
+}
+
+static void resize_is_corner_aligned(void **state)
+{
+    (void)state;
+    struct image a, b;
+    assert_int_equal(image_new(&a, 1, 2, 3, NULL), OK);
+    const float x[] = { 0, .5f, 1, .2f, .4f, .6f };
+    memcpy(a.x, x, sizeof x);
+    assert_int_equal(image_resize(&a, 5, 3, &b, NULL), OK);
+    const double want[] = { 0, .25, .5, .75, 1, .1, .275, .45, .625, .8, .2, .3, .4, .5, .6 };
+    near(b.x, want, 15);
+    image_free(&b);
+    assert_int_equal(image_resize(&a, 3, 2, &b, NULL), OK);
+    assert_memory_equal(b.x, x, sizeof x);
+    image_free(&b);
+    image_free(&a);
+    /* every height keeps its last row, whatever the rounding */
+    for (int h = 2; h < 300; h++) {
+        assert_int_equal(image_new(&a, 1, 7, 1, NULL), OK);
+        for (int i = 0; i < 7; i++) a.x[i] = 1;
+        assert_int_equal(image_resize(&a, 1, h, &b, NULL), OK);
+        for (int i = 0; i < h; i++) assert_true(fabsf(b.x[i] - 1) < 1e-6f);
+        image_free(&a);
+        image_free(&b);
+    }
+    assert_int_equal(image_new(&a, 1, 0, 1, NULL), E_ARG);
+}
+
+static void center_takes_the_middle(void **state)
+{
+    (void)state;
+    const uint8_t p[] = { 0, 51, 102, 153, 204, 255, 1, 2 }; /* 4 x 2 */
+    float x[8];
+    const double square[] = { .2, .4, 1, 1 / 255. }, exact[] = { 0, .2, .4, .6, .8, 1, 1 / 255., 2 / 255. };
+    assert_int_equal(image_center(p, 1, 4, 2, 2, 2, x, NULL), OK);
+    near(x, square, 4);
+    assert_int_equal(image_center(p, 1, 4, 2, 4, 2, x, NULL), OK);
+    near(x, exact, 8);
+    /* a crop of the network's shape: 1 x 2 of 4 x 2, 4 x 1 of 4 x 2 */
+    const double tall[] = { .2, 1 }, flat[] = { 0, .2, .4, .6 };
+    assert_int_equal(image_center(p, 1, 4, 2, 1, 2, x, NULL), OK);
+    near(x, tall, 2);
+    assert_int_equal(image_center(p, 1, 4, 2, 4, 1, x, NULL), OK);
+    near(x, flat, 4);
+}
+
+static void letterbox_keeps_the_shape(void **state)
+{
+    (void)state;
+    const uint8_t p[] = { 0, 255, 255, 0, 0, 255, 255, 0 }; /* 4 x 2 */
+    float x[16];
+    const double want[] = { .5, .5, .5, .5, 0, 1, 1, 0, 0, 1, 1, 0, .5, .5, .5, .5 };
+    assert_int_equal(image_letterbox(p, 1, 4, 2, 4, 4, x, NULL), OK);
+    near(x, want, 16);
+    const double across[] = { .5, 0, .5, .5, 0, .5 }; /* 1 x 2 into 3 x 2 */
+    const uint8_t column[] = { 0, 0 };
+    assert_int_equal(image_letterbox(column, 1, 1, 2, 3, 2, x, NULL), OK);
+    near(x, across, 6);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(gray_and_colour),          CASE(alpha_is_dropped),         CASE(palettes),
+        CASE(sixteen_bits_are_rounded), CASE(pnm_of_any_maximum),       CASE(damaged_files_are_errors),
+        CASE(short_bmp_is_an_error),    CASE(absurd_sizes_are_refused), CASE(resize_is_corner_aligned),
+        CASE(center_takes_the_middle),  CASE(letterbox_keeps_the_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
