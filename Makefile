@@ -57,9 +57,31 @@ $(B)/tests/%.o: tests/%.c Makefile | $(B)/layers.inc $(B)/backends.inc
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests -c -o $@ $<
 
-# Each file in tests/unit, tests/layers, tests/train is one cmocka program of its own.
+# ---- tests: each file is one program of its own ----------------------------------------------------------------------
+
+names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
+UNIT    := $(call names,unit) $(call names,layers) $(call names,train)
+FAULTS  := $(call names,faults)
+
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
+
+# Set-up, every variant, every test: what .ci/run calls.
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+test:
+	@scripts/deps.sh build test
+	@$(MAKE) -j$(JOBS) --no-print-directory darknet check-programs tests/bin/itra-golden
+	@$(MAKE) -j$(JOBS) --no-print-directory DOUBLE=1 check-programs
+	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined darknet check-programs
+	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
+	@tests/all.sh
+
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay)
+
+tests/bin/itra-golden: tests/golden/itra-golden.sh $(B)/tests/golden/itra FORCE
+	@$(MAKE) --no-print-directory DOUBLE=1 build/double-ref/tests/golden/itra
+	@mkdir -p $(@D)
+	@cp $< $@
 
 clean:
 	rm -rf build darknet tests/bin

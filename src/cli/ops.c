@@ -3,75 +3,69 @@
 #include <stdlib.h>
 #include "cli/cli.h"
 
+/* Both programs are open at once: the parameters are packed as the first one planned it. */
+struct costs {
+    struct session s;
+    struct program *train, *infer;
+};
+
 static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
 
-static int print_layer(const struct net *net, int i, uint64_t *params, double *flops, struct err *e)
-{
-    struct layer_info l;
-    char shape[48];
-    if (net_layer_info(net, i, &l)) return fail(e, E_ARG, "layer %d has no description", i);
-    snprintf(shape, sizeof shape, "%d x %d x %d", l.out.w, l.out.h, l.out.c);
-    printf("%4d %-14s %-18s %12llu %14.3f %12.3f %12.3f\n", i, l.name, shape, (unsigned long long)l.params,
-           l.flops / 1e6, mib(l.train_bytes), mib(l.infer_bytes));
-    *params += l.params;
-    *flops += l.flops;
-    return OK;
-}
-
-static int print_layers(const struct net *net, uint64_t *params, double *flops, struct err *e)
+static int print_layers(const struct costs *c, uint64_t *params, double *flops, struct err *e)
 {
     printf("%4s %-14s %-18s %12s %14s %12s %12s\n", "", "layer", "output (w h c)", "parameters",
            "MFLOP/image", "train MiB", "infer MiB");
-    for (int i = 0; i < net->n; i++) TRY(print_layer(net, i, params, flops, e));
+    for (int i = 0; i < c->s.net->n; i++) {
+        struct layer_info l;
+        char shape[48];
+        if (net_layer_info(c->s.net, i, &l)) return fail(e, E_ARG, "layer %d has no description", i);
+        snprintf(shape, sizeof shape, "%d x %d x %d", l.out.w, l.out.h, l.out.c);
+        printf("%4d %-14s %-18s %12llu %14.3f %12.3f %12.3f\n", i, l.name, shape,
+               (unsigned long long)l.params, l.flops / 1e6, mib(program_layer_bytes(c->train, i)),
+               mib(program_layer_bytes(c->infer, i)));
+        *params += l.params;
+        *flops += l.flops;
+    }
     return OK;
 }
 
-static int measure(struct net *net, const struct program_desc *d, struct program_info *info, struct err *e)
+static void print_program(const char *what, const struct program *p, int rows)
 {
-    struct program *p;
-    TRY(program_open(&p, net, d, e));
-    program_get_info(p, info);
-    program_close(p);
-    return OK;
-}
-
-static void print_program(const char *what, int rows, const struct program_info *i)
-{
+    struct program_info i;
+    program_get_info(p, &i);
     printf("%s, %d rows: %.3f MiB (arena %.3f, scratch %.3f, kept %.3f)\n", what, rows,
-           mib(i->arena + i->scratch + i->fixed), mib(i->arena), mib(i->scratch), mib(i->fixed));
+           mib(i.arena + i.scratch + i.fixed), mib(i.arena), mib(i.scratch), mib(i.fixed));
 }
 
-static int print_programs(struct net *net, struct err *e)
+static int ops(struct costs *c, struct err *e)
 {
+    struct net *net = c->s.net;
     struct program_desc train = { .rows = net->mini, .train = 1, .paired = net->pair_loader };
     struct program_desc infer = { .rows = net->mini };
-    struct program_info t, i;
-    TRY(measure(net, &train, &t, e));
-    TRY(measure(net, &infer, &i, e));
-    printf("parameters, gradients and momenta: %.3f MiB\n", mib(t.params));
-    print_program("training", net->pair_loader ? 2 * net->mini : net->mini, &t);
-    print_program("inference", net->mini, &i);
-    return OK;
-}
-
-static int ops(const struct session *s, struct err *e)
-{
+    struct program_info info;
     uint64_t params = 0;
     double flops = 0;
-    TRY(print_layers(s->net, &params, &flops, e));
+    TRY(program_open(&c->train, net, &train, e));
+    TRY(program_open(&c->infer, net, &infer, e));
+    TRY(print_layers(c, &params, &flops, e));
+    program_get_info(c->train, &info);
     printf("\ntrainable parameters: %llu\n", (unsigned long long)params);
+    printf("floats in the .weights file: %llu\n", (unsigned long long)weights_floats(net));
     printf("FLOP per image, forward: %.0f\n", flops);
-    TRY(print_programs(s->net, e));
-    printf("floats in the .weights file: %llu\n", (unsigned long long)weights_floats(s->net));
+    printf("parameters, gradients and momenta: %.3f MiB\n", mib(info.params));
+    print_program("training", c->train, net->pair_loader ? 2 * net->mini : net->mini);
+    print_program("inference", c->infer, net->mini);
     return OK;
 }
 
-int cli_ops(const struct cli *c, struct err *e)
+int cli_ops(const struct cli *cli, struct err *e)
 {
-    struct session s;
-    int rc = session_open(&s, c, NULL, c->arg[0], e);
-    if (!rc) rc = ops(&s, e);
-    session_close(&s);
+    struct costs c = { .train = NULL };
+    int rc = session_open(&c.s, cli, NULL, cli->arg[0], e);
+    if (!rc) rc = ops(&c, e);
+    program_close(c.infer);
+    program_close(c.train);
+    session_close(&c.s);
     return rc;
 }
 

@@ -71,8 +71,6 @@ static int is_net(const char *name) { return !strcmp(name, "net") || !strcmp(nam
 
 static int parse(struct cfg *c, size_t n, struct err *e)
 {
-    if (n >= 2 && ((c->text[0] == '\xff' && c->text[1] == '\xfe') || (c->text[0] == '\xfe' && c->text[1] == '\xff')))
-        return fail_at(e, E_CFG, c->path, 0, "the file is UTF-16: save it as UTF-8 or ASCII");
     if (memchr(c->text, 0, n)) return fail_at(e, E_CFG, c->path, 0, "this is a binary file, not a cfg");
     struct lines lines;
     lines_open(&lines, c->text);

@@ -150,7 +150,8 @@ const char *text_nearest(const char *word, const void *names, size_t n, size_t s
     for (size_t i = 0; i < n; i++) {
         const char *name;
         memcpy(&name, (const char *)names + i * stride, sizeof name);
-        if (!name || strlen(name) >= WORD) continue;
+        if (!name) break;
+        if (strlen(name) >= WORD) continue;
         size_t d = distance(word, name);
         if (d < best || (d == best && !nearest)) {
             best = d;
@@ -287,7 +288,7 @@ int folder_prepare(const char *path, struct err *e)
 int reader_open(struct file_reader *r, const char *path, size_t limit, struct err *e)
 {
     *r = (struct file_reader){ .path = path };
-    return text_load(path, limit, &r->data, &r->n, e);
+    return file_load(path, limit, &r->data, &r->n, e);
 }
 
 int reader_take(struct file_reader *r, void *to, size_t bytes, struct err *e)

@@ -96,9 +96,10 @@ static int reader_finish(struct reader *r, uint8_t *to, uint64_t n, struct err *
         TRY(read_bytes(r, rest, part, e));
         r->left -= part;
     }
-    int got = gzread(r->f, rest, 1);
+    int got = gzread(r->f, rest, 1), code;
     if (got > 0) return fail_at(e, E_FORMAT, r->path, 0, "has bytes after its data: not the file its header describes");
-    if (got < 0) return fail_at(e, E_FORMAT, r->path, 0, "is damaged at its end (checksum)");
+    const char *why = gzerror(r->f, &code); /* the checksum is only known to be right, or to be there, now */
+    if (code) return fail_at(e, E_FORMAT, r->path, 0, "is truncated or damaged at its end: %s", why);
     return OK;
 }
 

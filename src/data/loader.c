@@ -51,10 +51,9 @@ struct loader {
     pthread_t *worker;
     int nlanes, nworkers, locks; /* so many exist */
 
-    /* The consumer's alone. Counts follow the order of batches, whoever decoded what first. */
-    uint64_t read, unreadable;
-    uint8_t *named; /* a bit for each sample */
-    int nnamed;
+    /* The consumer's alone. It counts in the order of batches, whoever decoded what first. */
+    uint8_t *bad; /* a bit for each sample: unreadable */
+    int nbad;
     struct err dead; /* once failed, always */
 };
 
@@ -239,14 +238,14 @@ static void *feed(void *arg)
 
 /* ---- handing out ---- */
 
-static void name_once(struct loader *l, int sample)
+static void count_unreadable(struct loader *l, int sample)
 {
-    uint8_t bit = (uint8_t)(1u << sample % 8), *byte = &l->named[sample / 8];
+    uint8_t bit = (uint8_t)(1u << sample % 8), *byte = &l->bad[sample / 8];
     if (*byte & bit) return;
     *byte |= bit;
-    if (l->nnamed++ == MOST_NAMED)
+    if (l->nbad++ == MOST_NAMED)
         note(&l->notes, "%d unreadable images were named; others are only counted", MOST_NAMED);
-    if (l->nnamed > MOST_NAMED) return;
+    if (l->nbad > MOST_NAMED) return;
     struct err e;
     uint8_t *pixels;
     int w, h;
@@ -263,14 +262,11 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
     if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
     for (int at = 0; at < s->batch.rows; at++) {
         int lane = at >= s->batch.first, row = at - lane * s->batch.first;
-        for (int i = 0; i < s->failed[at]; i++) name_once(l, draw_again(l, lane, s->batch.number, row, i));
-        l->unreadable += (uint64_t)s->failed[at];
-        l->read += 1 + (uint64_t)(l->o.training ? s->failed[at] : 0);
+        for (int i = 0; i < s->failed[at]; i++) count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
     }
-    uint64_t n = (uint64_t)l->d->n, all = l->read > n ? l->read : n;
-    if (l->o.training && l->unreadable > 1 && l->unreadable * 100 > all)
-        return fail(e, E_FORMAT, "%llu of %llu images read were unreadable, expected at most 1 %%: check the files",
-                    (unsigned long long)l->unreadable, (unsigned long long)l->read);
+    if (l->o.training && l->nbad > 1 && l->nbad > l->d->n / 100)
+        return fail(e, E_FORMAT, "%d of %d images were unreadable so far, expected at most 1 %%: check the files",
+                    l->nbad, l->d->n);
     return OK;
 }
 
@@ -320,7 +316,7 @@ void loader_release(struct loader *l, const struct batch *batch)
     pthread_mutex_unlock(&l->lock);
 }
 
-uint64_t loader_unreadable(const struct loader *l) { return l->unreadable; }
+uint64_t loader_unreadable(const struct loader *l) { return (uint64_t)l->nbad; }
 
 /* ---- opening and closing ---- */
 
@@ -350,8 +346,8 @@ static int make_slots(struct loader *l, struct err *e)
     l->room = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
     l->job = mem_alloc(l->room, sizeof *l->job);
     l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);
-    l->named = mem_alloc((size_t)l->d->n / 8 + 1, 1);
-    int missing = !l->job || !l->worker || !l->named;
+    l->bad = mem_alloc((size_t)l->d->n / 8 + 1, 1);
+    int missing = !l->job || !l->worker || !l->bad;
     for (int i = 0; i < DEPTH; i++) {
         struct slot *s = &l->slot[i];
         s->batch.number = UINT64_MAX;
@@ -437,6 +433,6 @@ void loader_close(struct loader *l)
     }
     mem_free(l->job);
     mem_free(l->worker);
-    mem_free(l->named);
+    mem_free(l->bad);
     mem_free(l);
 }

@@ -232,15 +232,7 @@ int net_open(struct net **out, struct cfg *cfg, struct backend *be, uint64_t see
 void net_close(struct net *n)
 {
     if (!n) return;
-    for (int i = 0; i < n->nparam; i++) {
-        struct param *p = n->param[i];
-        n->be->ops->free(n->be, p->w);
-        n->be->ops->free(n->be, p->g);
-        n->be->ops->free(n->be, p->v);
-        mem_free(p->host);
-        mem_free(p);
-    }
-    mem_free(n->param);
+    model_drop_params(n);
     for (int i = 0; n->layer && i < n->n; i++) {
         mem_free(n->layer[i].self);
         mem_free(n->layer[i].in);

@@ -59,6 +59,9 @@ void net_close(struct net *);
 /* Rate in force at iteration n (n from 1: the first update), with burn-in. Darknet's policies. */
 double net_rate(const struct net_config *, uint64_t seed, uint64_t n);
 
+/* After each iteration: A = .9 A + .1 ce, from ln K on, which warmup=auto goes by (itra.c). */
+void net_follow_ce(struct net *, double ce);
+
 struct program_desc {
     int rows;    /* of S1 */
     int paired;  /* as many again of S2 */

@@ -70,3 +70,9 @@ int net_update(struct net *n, double rate, struct err *e)
     n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
     return OK;
 }
+
+void net_follow_ce(struct net *n, double ce)
+{
+    double a = n->ce_average < 0 ? log(n->classes) : n->ce_average;
+    n->ce_average = .9 * a + .1 * ce;
+}

@@ -49,6 +49,22 @@ size_t model_param_bytes(const struct net *n, int train)
     return total;
 }
 
+void model_drop_params(struct net *n)
+{
+    for (int i = 0; i < n->nparam; i++) {
+        struct param *p = n->param[i];
+        n->be->ops->free(n->be, p->w);
+        n->be->ops->free(n->be, p->g);
+        n->be->ops->free(n->be, p->v);
+        mem_free(p->host);
+        mem_free(p);
+    }
+    mem_free(n->param);
+    n->param = NULL;
+    n->nparam = 0;
+    for (int i = 0; n->layer && i < n->n; i++) n->layer[i].param = n->layer[i].nparam = 0;
+}
+
 /* Drawn over the dense elements in file order, so that every backend and layout starts from the same numbers. */
 static void draw(const struct param *p, int ordinal, real *host)
 {

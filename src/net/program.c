@@ -382,16 +382,18 @@ static int plan_memory(struct program *p, struct err *e)
     return OK;
 }
 
-static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
+/* Sizes that do not fit become SIZE_MAX, which check_room refuses. */
+static size_t round_up(size_t n) { return n > SIZE_MAX - 63 ? SIZE_MAX : (n + 63) / 64 * 64; }
+static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a; }
 
 /* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
 static void plan_fixed(struct program *p)
 {
-    p->fixed_bytes = round_up((size_t)p->rows * sizeof(int)) + round_up(p->scratch_bytes);
+    p->fixed_bytes = sum(round_up((size_t)p->rows * sizeof(int)), round_up(p->scratch_bytes));
     p->host_bytes = round_up(shape_row(p->input.x.shape) * sizeof(real));
     for (const struct claim *c = p->claims; c; c = c->next) {
-        if (c->life == LIFE_PROGRAM) p->fixed_bytes += round_up(c->buffer.bytes);
-        if (c->life == LIFE_HOST) p->host_bytes += round_up(c->buffer.bytes);
+        if (c->life == LIFE_PROGRAM) p->fixed_bytes = sum(p->fixed_bytes, round_up(c->buffer.bytes));
+        if (c->life == LIFE_HOST) p->host_bytes = sum(p->host_bytes, round_up(c->buffer.bytes));
     }
 }
 
@@ -430,8 +432,9 @@ static void bind(struct program *p)
 /* Refuses what cannot fit before asking for it, and says how much it would be. */
 static int check_room(const struct program *p, size_t params, struct err *e)
 {
-    size_t total = p->arena_bytes + p->fixed_bytes + p->host_bytes + params, room = p->net->be->ops->room(p->net->be);
-    if (total <= room) return OK;
+    size_t total = sum(sum(p->arena_bytes, p->fixed_bytes), sum(p->host_bytes, params));
+    size_t room = p->net->be->ops->room(p->net->be);
+    if (total <= room && total < SIZE_MAX) return OK;
     return fail(e, E_MEM, "%s: %d rows need %zu bytes (%zu MiB), and %zu MiB are free: lower batch or raise subdivisions",
                 p->net->cfg->path, p->rows, total, total >> 20, room >> 20);
 }
@@ -456,6 +459,9 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
 {
     int creates = !n->param;
     struct program *p = NULL;
+    *out = NULL;
+    if (d->train && !creates && !n->param[0]->w)
+        return fail(e, E_ARG, "%s: training programs must be opened before those for inference", n->cfg->path);
     int rc = program_draft(&p, n, d, e);
     if (!rc && d->features) p->feature = n->feature;
     if (!rc) rc = build_layers(p, creates, e);
@@ -463,10 +469,11 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (!rc && !d->train) rc = program_refresh(p, e);
     if (rc) {
         program_close(p);
-        p = NULL;
+        if (creates) model_drop_params(n);
+        return rc;
     }
     *out = p;
-    return rc;
+    return OK;
 }
 
 void program_close(struct program *p)

@@ -26,6 +26,14 @@ uint64_t weights_floats(const struct net *n)
     return k;
 }
 
+/* Numbers of the largest parameter. */
+static size_t largest(const struct net *n)
+{
+    size_t most = 0;
+    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
+    return most;
+}
+
 /* ---- loading --------------------------------------------------------------------------------------------------------- */
 
 struct header {
@@ -94,8 +102,7 @@ static int load_param(const struct net *n, struct param *p, struct file_reader *
 
 static int load_params(struct net *n, struct file_reader *r, int transposed, int layers, struct err *e)
 {
-    size_t most = 0;
-    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
+    size_t most = largest(n);
     float *file = mem_alloc(most, sizeof *file);
     real *host = mem_alloc(most, sizeof *host);
     int rc = file && host ? OK : fail(e, E_MEM, "not enough memory to read %s", r->path);
@@ -131,8 +138,7 @@ static int save_param(const struct param *p, struct file *f, float *out, real *h
 
 static int save_payload(const struct net *n, struct file *f, int upto, struct err *e)
 {
-    size_t most = 0;
-    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
+    size_t most = largest(n);
     float *out = mem_alloc(most, sizeof *out);
     real *host = mem_alloc(most, sizeof *host);
     int rc = out && host ? OK : fail(e, E_MEM, "not enough memory to write %s", f->path);
@@ -207,25 +213,30 @@ static int check_state(const struct net *n, struct file_reader r, struct err *e)
     return OK;
 }
 
-int net_state_read(struct net *n, struct file_reader *r, struct err *e)
+static int read_state(struct net *n, struct file_reader *r, real *host, struct err *e)
 {
     struct state_head head;
-    TRY(check_state(n, *r, e));
     TRY(reader_take(r, &head, sizeof head, e));
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
         uint64_t count;
         TRY(reader_take(r, &count, sizeof count, e));
-        real *host = mem_alloc(p->count, sizeof *host);
-        if (!host) return fail(e, E_MEM, "not enough memory to read %s", r->path);
-        int rc = reader_take(r, host, p->count * sizeof *host, e);
-        if (!rc) rc = param_set(p, host);
-        if (!rc && p->v) rc = reader_take(r, host, p->count * sizeof *host, e);
-        if (!rc && p->v) rc = model_set(p, p->v, host);
-        mem_free(host);
-        TRY(rc);
+        TRY(reader_take(r, host, p->count * sizeof *host, e));
+        TRY(param_set(p, host));
+        if (!p->v) continue;
+        TRY(reader_take(r, host, p->count * sizeof *host, e));
+        TRY(model_set(p, p->v, host));
     }
     n->seen = head.seen;
     n->ce_average = head.ce_average;
     return OK;
+}
+
+int net_state_read(struct net *n, struct file_reader *r, struct err *e)
+{
+    TRY(check_state(n, *r, e));
+    real *host = mem_alloc(largest(n), sizeof *host);
+    int rc = host ? read_state(n, r, host, e) : fail(e, E_MEM, "not enough memory to read %s", r->path);
+    mem_free(host);
+    return rc;
 }

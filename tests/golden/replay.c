@@ -32,6 +32,7 @@ struct replay {
     char path[3][1024]; /* weights before, their weights after, our weights after */
     int step, train;
     double tolerance, loss; /* loss: theirs over ours */
+    double ce; /* of the step just done */
     double worst[KINDS];
     int compared[KINDS];
     char first[TAPE_NAME]; /* that differs; "" for none */
@@ -130,18 +131,18 @@ static int run_step(struct replay *r, struct err *e)
     int rc = r->train ? program_train(r->program, &step, &stats, e) : program_infer(r->program, &step, NULL, NULL, e);
     mem_free(labels);
     if (rc || !r->train) return rc;
-    net->seen += (uint64_t)net->mini;
-    char loss[TAPE_NAME];
-    snprintf(loss, sizeof loss, "loss %d 0", r->step);
-    const struct record *theirs = find(&r->theirs, loss);
-    if (theirs) {
-        double mean = (double)theirs->data[0] / net->mini;
-        if (r->loss > 0) judge(r, KIND_LOSS, loss, fabs(r->loss * stats.ce - mean), fabs(mean), 0);
-    }
+    r->ce = stats.ce;
     return last ? net_update(net, net_rate(&net->config, net->seed, iteration), e) : OK;
 }
 
-static int compare_step(struct replay *r)
+static void compare_loss(struct replay *r, const struct record *theirs)
+{
+    double mean = (double)theirs->data[0] / r->net->mini;
+    if (r->loss > 0) judge(r, KIND_LOSS, theirs->name, fabs(r->loss * r->ce - mean), fabs(mean), 0);
+}
+
+/* In the order of the tape: outputs from the first layer up, the loss, gradients from the last layer down. */
+static void compare_step(struct replay *r)
 {
     char tail[TAPE_NAME];
     snprintf(tail, sizeof tail, " %d ", r->step);
@@ -149,9 +150,9 @@ static int compare_step(struct replay *r)
         const struct record *t = &r->theirs.at[i];
         if (!strstr(t->name, tail)) continue;
         if (!strncmp(t->name, "out ", 4)) compare_record(r, KIND_OUTPUT, t);
+        if (!strncmp(t->name, "loss ", 5)) compare_loss(r, t);
         if (!strncmp(t->name, "delta ", 6)) compare_record(r, KIND_DELTA, t);
     }
-    return OK;
 }
 
 /* The numbers behind a .weights header of three 32-bit and one 64-bit integer. */
@@ -222,14 +223,13 @@ static int run(struct replay *r, struct err *e)
     struct program_desc desc = { .rows = net->mini, .train = r->train };
     TRY(program_open(&r->program, net, &desc, e));
     TRY(weights_load(net, r->path[0], 0, &layers, e));
-    net->seen = 0;
     if (!r->train) TRY(program_refresh(r->program, e));
     probe_insert(r->program, net->n, r->probe, seen, r);
     for (int i = 0; i < r->theirs.n; i++) steps += !strncmp(r->theirs.at[i].name, "x ", 2);
     int rc = OK;
     for (r->step = 0; r->step < steps && !rc; r->step++) {
         rc = run_step(r, e);
-        if (!rc) rc = compare_step(r);
+        if (!rc) compare_step(r);
     }
     probe_remove(r->program, net->n, r->probe);
     TRY(rc);

@@ -10,6 +10,7 @@
 #   # golden train STEPS crash: cause               (exceptions/) libdarknet is known to crash
 #   # loss RATIO: reason                            libdarknet's loss over ours where it is not 1; 0: not compared
 #   # each WORD a b c                               the case is run with WORD replaced by a, by b, by c
+#                                                   (";" starts a new line)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=${1:-build/float}
@@ -47,7 +48,13 @@ compare() {
 }
 
 # oracle_runs CFG STEPS
-oracle_runs() { (ulimit -c 0; $oracle run "$1" "$2" "$work" >"$work/log" 2>&1) 2>/dev/null; }
+oracle_runs() { # in a shell of its own, which keeps its remark on a crash to itself
+    (
+        ulimit -c 0
+        $oracle run "$1" "$2" "$work" >"$work/log" 2>&1
+        exit $?
+    ) 2>/dev/null
+}
 
 # one NAME CFG BACKEND...: every `golden` line of a case
 one() {
@@ -86,7 +93,7 @@ for case in tests/golden/cases/*.cfg tests/golden/exceptions/*.cfg; do
         continue
     fi
     for value in $(sed -n 's/^# each [A-Z]* //p' "$case"); do
-        sed "s/^$word\$/$value/; s/=$word\$/=$value/" "$case" >"$work/case.cfg"
+        sed "/^#/!{s/$word\$/$value/;s/;/\\n/g}" "$case" >"$work/case.cfg"
         one "$file:$value" "$work/case.cfg" "$@"
     done
 done

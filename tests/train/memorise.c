@@ -1,23 +1,16 @@
-/* A small net learns 16 images of noise by heart in 200 steps, with [itra] and without: everything between the data
- * file and the optimiser has to work for that. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* A small net learns 16 images of noise by heart in 200 steps, with [itra] and without: everything between
+ * the data file and the optimiser has to work for that. */
 #include <unistd.h>
-#include <cmocka.h>
-#include "core/rng.h"
+#include "test.h"
 #include "train/trainer.h"
 
 enum { IMAGES = 16, SIDE = 8, CLASSES = 4, STEPS = 200 };
 
-static const char head[] = "[net]\nbatch=8\nwidth=8\nheight=8\nchannels=1\nlearning_rate=0.05\nmomentum=0.9\ndecay=0\n"
-                           "flip=0\nmin_crop=8\nmax_crop=8\nmax_batches=200\nvalid_every=0\n"
-                           "[convolutional]\nfilters=16\nsize=3\npad=1\nbatch_normalize=1\nactivation=relu\n"
-                           "[maxpool]\nsize=2\nstride=2\n[connected]\noutput=32\nactivation=relu\n";
+static const char head[] =
+    "[net]\nbatch=8\nwidth=8\nheight=8\nchannels=1\nlearning_rate=0.05\nmomentum=0.9\ndecay=0\n"
+    "flip=0\nmin_crop=8\nmax_crop=8\nmax_batches=200\nvalid_every=0\n"
+    "[convolutional]\nfilters=8\nsize=3\npad=1\nbatch_normalize=1\nactivation=relu\n"
+    "[maxpool]\nsize=2\nstride=2\n[connected]\noutput=32\nactivation=relu\n";
 static const char tail[] = "[connected]\noutput=4\nactivation=linear\n[softmax]\n";
 
 struct place {
@@ -54,8 +47,8 @@ static void write_files(const struct place *p)
     fclose(f);
     f = create(p, "noise.data");
     const char *images = "noise-images-idx3-ubyte";
-    fprintf(f, "classes=%d\ntrain=%s/%s\nvalid=%s/%s\nbackup=%s\n", CLASSES, p->folder, images, p->folder, images,
-            p->folder);
+    fprintf(f, "classes=%d\ntrain=%s/%s\nvalid=%s/%s\nbackup=%s\n", CLASSES, p->folder, images, p->folder,
+            images, p->folder);
     fclose(f);
 }
 
@@ -104,11 +97,13 @@ static struct outcome train(const struct place *p, const char *device, const cha
     struct net *net;
     char text[1024];
     int n = snprintf(text, sizeof text, "%s%s%s", head, itra, tail);
-    if (data_file_read(&data, p->data, &notes, &e) || dataset_open(&set, data, SPLIT_TRAIN, &notes, &e) ||
-        dataset_open(&valid, data, SPLIT_VALID, &notes, &e) || backend_open(&be, device, 1, &e) ||
-        cfg_parse(&cfg, "memorise", text, (size_t)n, &e) || net_open(&net, cfg, be, 1, &notes, &e) ||
-        trainer_run(net, data, set, valid, &options, &hooks, &e))
-        fail_msg("%s", e.msg);
+    ok(data_file_read(&data, p->data, &notes, &e), &e);
+    ok(dataset_open(&set, data, SPLIT_TRAIN, &notes, &e), &e);
+    ok(dataset_open(&valid, data, SPLIT_VALID, &notes, &e), &e);
+    ok(backend_open(&be, device, 1, &e), &e);
+    ok(cfg_parse(&cfg, "memorise", text, (size_t)n, &e), &e);
+    ok(net_open(&net, cfg, be, 1, &notes, &e), &e);
+    ok(trainer_run(net, data, set, valid, &options, &hooks, &e), &e);
     net_close(net);
     backend_close(be);
     dataset_close(valid);

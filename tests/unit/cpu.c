@@ -1,6 +1,6 @@
-/* The cpu backend against the ref backend: every operation, forward and backward, over shapes that are awkward for
- * blocked memory orders. Memory is NaN before it is written, guarded behind its end, and the padding of what comes out
- * must be zero. */
+/* The cpu backend against the ref backend: every operation, forward and backward, over shapes that are
+ * awkward for blocked memory orders. Memory is NaN before it is written, guarded behind its end, and the
+ * padding of what comes out must be zero. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,8 @@ static void fill(struct bench *b, struct tensor *t, uint64_t key)
 {
     t->data = grab(b, t->bytes);
     if (key)
-        assert_int_equal(b->be->ops->write(b->be, t, 0, t->shape.n, noise(b, shape_count(t->shape), key), 0), OK);
+        assert_int_equal(b->be->ops->write(b->be, t, 0, t->shape.n, noise(b, shape_count(t->shape), key), 0),
+                         OK);
 }
 
 static struct tensor gradient(struct bench *b, const struct tensor *of, uint64_t key)
@@ -94,7 +95,8 @@ static void keep_vector(struct bench *b, const char *name, const void *p, size_t
     keep(b, name, v, n);
 }
 
-/* The first rows of a tensor. Padding is zero if no more than the numbers of the tensor add to the sum of all. */
+/* The first rows of a tensor. Padding is zero if no more than the numbers of the tensor add to the sum of
+ * all. */
 static void keep_tensor(struct bench *b, const char *name, const struct tensor *t, int rows)
 {
     size_t n = shape_row(t->shape) * (size_t)rows, bytes = t->bytes / (size_t)t->shape.n * (size_t)rows;
@@ -113,7 +115,8 @@ static struct tensor dense(struct shape s)
     return (struct tensor){ .shape = s, .bytes = shape_count(s) * sizeof(real) };
 }
 
-/* What a convolution makes of it: a tensor in the backend's favourite memory order. The plan must outlive it. */
+/* What a convolution makes of it: a tensor in the backend's favourite memory order; the plan must outlive it.
+ */
 static struct tensor favourite(struct bench *b, struct shape s, struct linear_plan *plan)
 {
     struct err e;
@@ -123,13 +126,13 @@ static struct tensor favourite(struct bench *b, struct shape s, struct linear_pl
     return out;
 }
 
-/* ---- comparison ------------------------------------------------------------------------------------------------------ */
+/* ---- comparison ---- */
 
-static void bench_open(struct bench *b, const char *device)
+static void bench_open(struct bench *b, const char *device, int threads)
 {
     struct err e;
     memset(b, 0, sizeof *b);
-    assert_int_equal(backend_open(&b->be, device, 2, &e), OK);
+    assert_int_equal(backend_open(&b->be, device, threads, &e), OK);
 }
 
 static void bench_close(struct bench *b)
@@ -144,7 +147,8 @@ static void bench_close(struct bench *b)
     for (int i = 0; i < b->nhost; i++) mem_free(b->host[i]);
 }
 
-/* float, sums of up to a few thousand terms in another order; Winograd's transforms lose about one digit more */
+/* Of float: sums of up to a few thousand terms in another order, and the rounding of Winograd's transforms.
+ */
 static const double tolerance = 1e-5;
 
 static void compare(const struct bench *a, const struct bench *b, const char *what)
@@ -167,8 +171,8 @@ static void compare(const struct bench *a, const struct bench *b, const char *wh
 static void both(void (*fn)(struct bench *, const void *), const void *arg, const char *what)
 {
     struct bench ref, cpu;
-    bench_open(&ref, "ref");
-    bench_open(&cpu, "cpu");
+    bench_open(&ref, "ref", 2);
+    bench_open(&cpu, "cpu", 2);
     fn(&ref, arg);
     fn(&cpu, arg);
     compare(&ref, &cpu, what);
@@ -176,7 +180,7 @@ static void both(void (*fn)(struct bench *, const void *), const void *arg, cons
     bench_close(&cpu);
 }
 
-/* ---- activation after an operation that did not fuse it --------------------------------------------------------------- */
+/* ---- activation after an operation that did not fuse it ---- */
 
 static void apply(struct bench *b, struct tensor *y, enum act act)
 {
@@ -201,7 +205,7 @@ static void apply_slope(struct bench *b, const struct tensor *y, struct tensor *
     b->be->ops->act->drop(&p);
 }
 
-/* ---- convolution, dense ---------------------------------------------------------------------------------------------------- */
+/* ---- convolution, dense ---- */
 
 struct linear_case {
     struct shape in;
@@ -209,8 +213,8 @@ struct linear_case {
     enum act act; /* in a second plan for inference, over the same packed weights and one row less */
 };
 
-static void linear_infer(struct bench *b, const struct linear_case *k, const struct tensor *x, struct tensor *y,
-                         const struct linear_plan *train, const void *w, const real *bias)
+static void linear_infer(struct bench *b, const struct linear_case *k, const struct tensor *x,
+                         struct tensor *y, const struct linear_plan *train, const void *w, const real *bias)
 {
     struct err e;
     const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
@@ -219,8 +223,13 @@ static void linear_infer(struct bench *b, const struct linear_case *k, const str
     less.shape.n--;
     less.bytes -= x->bytes / (size_t)x->shape.n;
     y->shape.n--;
-    struct linear_desc d = { .in = &less, .size = k->size, .stride = k->stride, .pad = k->pad, .groups = k->groups,
-                             .act = k->act, .weights = train->weights };
+    struct linear_desc d = { .in = &less,
+                             .size = k->size,
+                             .stride = k->stride,
+                             .pad = k->pad,
+                             .groups = k->groups,
+                             .act = k->act,
+                             .weights = train->weights };
     assert_int_equal(ops->plan(b->be, &d, y, &p, &e), OK);
     assert_int_equal(p.weight_bytes, train->weight_bytes);
     fill(b, y, 0);
@@ -235,18 +244,28 @@ static void linear(struct bench *b, const void *arg)
     const struct linear_case *k = arg;
     struct err e;
     struct linear_plan maker = { 0 }, p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = { k->in.n, k->out, 1, 1 } };
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in),
+                  y = { .shape = { k->in.n, k->out, 1, 1 } };
     const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
     if (!k->is_dense) {
         y.shape.h = (k->in.h + 2 * k->pad - k->size) / k->stride + 1;
         y.shape.w = (k->in.w + 2 * k->pad - k->size) / k->stride + 1;
     }
-    size_t nw = (size_t)k->out * (k->is_dense ? shape_row(k->in) : (size_t)(k->in.c / k->groups * k->size * k->size));
-    struct linear_desc d = { .in = &x, .size = k->size, .stride = k->stride, .pad = k->pad, .groups = k->groups,
-                             .train = 1, .rows_back = k->rows_back, .need_gx = 1, .add_gx = k->add_gx };
+    size_t nw =
+        (size_t)k->out * (k->is_dense ? shape_row(k->in) : (size_t)(k->in.c / k->groups * k->size * k->size));
+    struct linear_desc d = { .in = &x,
+                             .size = k->size,
+                             .stride = k->stride,
+                             .pad = k->pad,
+                             .groups = k->groups,
+                             .train = 1,
+                             .rows_back = k->rows_back,
+                             .need_gx = 1,
+                             .add_gx = k->add_gx };
     if (ops->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
     void *w = grab(b, p.weight_bytes), *gw = grab(b, p.weight_bytes), *scratch = grab(b, p.scratch_bytes);
-    real *host_w = noise(b, nw, 1), *back = host(b, nw, sizeof *back), *bias = grab_noise(b, (size_t)k->out, 2);
+    real *host_w = noise(b, nw, 1), *back = host(b, nw, sizeof *back),
+         *bias = grab_noise(b, (size_t)k->out, 2);
     real *gbias = grab_noise(b, (size_t)k->out, 3);
     assert_int_equal(ops->pack(&p, host_w, w), OK);
     assert_int_equal(ops->unpack(&p, w, back), OK);
@@ -257,7 +276,8 @@ static void linear(struct bench *b, const void *arg)
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 5), gx = gradient(b, &x, k->add_gx ? 6 : 0);
     assert_int_equal(ops->pack(&p, noise(b, nw, 7), gw), OK);
-    assert_int_equal(ops->backward(&p, x.data, w, gy.data, gx.data, gw, k->bias ? gbias : NULL, k->add, scratch), OK);
+    assert_int_equal(
+        ops->backward(&p, x.data, w, gy.data, gx.data, gw, k->bias ? gbias : NULL, k->add, scratch), OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     real *host_gw = host(b, nw, sizeof *host_gw);
     assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
@@ -278,6 +298,7 @@ static void conv(void **state)
         { { 4, 3, 8, 8 }, 64, 3, 1, 1, 1, 4, 0, 0, 1, 0, 0, ACT_LEAKY },
         { { 4, 64, 8, 8 }, 64, 3, 1, 1, 1, 4, 1, 0, 0, 0, 0, ACT_RELU },
         { { 4, 64, 8, 8 }, 80, 3, 1, 1, 1, 2, 1, 1, 1, 1, 0, ACT_LOGISTIC },
+        { { 16, 64, 8, 8 }, 64, 3, 1, 1, 1, 12, 1, 1, 1, 1, 0, ACT_LEAKY },
         { { 3, 64, 5, 7 }, 32, 3, 2, 1, 1, 3, 1, 1, 1, 1, 0, ACT_SWISH },
         { { 3, 32, 7, 5 }, 64, 1, 2, 0, 1, 2, 1, 0, 0, 1, 0, ACT_LINEAR },
         { { 3, 17, 5, 5 }, 50, 3, 1, 1, 1, 3, 1, 1, 1, 0, 0, ACT_TANH },
@@ -316,7 +337,7 @@ static void dense_map(void **state)
     }
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------------------------------------ */
+/* ---- batch normalisation ---- */
 
 struct norm_case {
     struct shape in;
@@ -332,8 +353,8 @@ static void norm_infer(struct bench *b, const struct norm_case *k, const struct 
     struct tensor y = { .shape = k->in };
     assert_int_equal(b->be->ops->norm->plan(b->be, &d, &y, &p, &e), OK);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->norm->forward(&p, x->data, v[0], v[1], (real *)v[2], (real *)v[3], 0, NULL, NULL,
-                                               y.data, grab(b, p.scratch_bytes)),
+    assert_int_equal(b->be->ops->norm->forward(&p, x->data, v[0], v[1], (real *)v[2], (real *)v[3], 0, NULL,
+                                               NULL, y.data, grab(b, p.scratch_bytes)),
                      OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "inference", &y, y.shape.n);
@@ -351,22 +372,25 @@ static void norm(struct bench *b, const void *arg)
     const struct norm_ops *ops = b->be->ops->norm;
     assert_int_equal(ops->plan(b->be, &d, &y, &p, &e), OK);
     size_t c = (size_t)k->in.c;
-    real *scale = grab_noise(b, c, 1), *bias = grab_noise(b, c, 2), *mean = grab_noise(b, c, 3), *var = grab(b, c * sizeof(real));
+    real *scale = grab_noise(b, c, 1), *bias = grab_noise(b, c, 2), *mean = grab_noise(b, c, 3),
+         *var = grab(b, c * sizeof(real));
     real *gscale = grab_noise(b, c, 4), *gbias = grab_noise(b, c, 5), *host_var = host(b, c, sizeof(real));
     for (size_t i = 0; i < c && k->started; i++) host_var[i] = (real)(1 + rng_uniform(6, i));
     b->be->ops->upload(b->be, var, host_var, c * sizeof(real));
-    void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes), *scratch = grab(b, p.scratch_bytes);
+    void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes),
+         *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 7);
     fill(b, &y, 0);
-    assert_int_equal(ops->forward(&p, x.data, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch), OK);
+    assert_int_equal(ops->forward(&p, x.data, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch),
+                     OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "y", &y, y.shape.n);
     keep_vector(b, "mean", mean, c);
     keep_vector(b, "var", var, c);
     struct tensor gy = gradient(b, &y, 8), gx = k->in_place ? gy : gradient(b, &x, 0);
     if (!p.fused) apply_slope(b, &y, &gy, k->act, k->rows_back);
-    assert_int_equal(ops->backward(&p, x.data, y.data, scale, stats, workspace, gy.data, gx.data, gscale, gbias, k->add,
-                                   scratch),
+    assert_int_equal(ops->backward(&p, x.data, y.data, scale, stats, workspace, gy.data, gx.data, gscale,
+                                   gbias, k->add, scratch),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     keep_vector(b, "gscale", gscale, c);
@@ -382,11 +406,16 @@ static void batch_norm(void **state)
     (void)state;
     /* shape, splits, first, rows_back, blocked, add, in place, running statistics there, activation */
     static const struct norm_case cases[] = {
-        { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },   { { 4, 17, 5, 5 }, 1, 4, 4, 1, 1, 1, 1, ACT_RELU },
-        { { 6, 32, 7, 7 }, 2, 3, 6, 1, 0, 1, 1, ACT_RELU },   { { 6, 20, 5, 1 }, 2, 3, 3, 1, 1, 0, 0, ACT_LINEAR },
-        { { 6, 50, 5, 5 }, 2, 4, 6, 1, 0, 0, 1, ACT_LEAKY },  { { 5, 3, 7, 7 }, 1, 5, 5, 0, 0, 1, 1, ACT_LOGISTIC },
-        { { 8, 20, 1, 1 }, 1, 8, 8, 0, 0, 0, 1, ACT_RELU },   { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU },
-        { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU },   { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR },
+        { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },
+        { { 4, 17, 5, 5 }, 1, 4, 4, 1, 1, 1, 1, ACT_RELU },
+        { { 6, 32, 7, 7 }, 2, 3, 6, 1, 0, 1, 1, ACT_RELU },
+        { { 6, 20, 5, 1 }, 2, 3, 3, 1, 1, 0, 0, ACT_LINEAR },
+        { { 6, 50, 5, 5 }, 2, 4, 6, 1, 0, 0, 1, ACT_LEAKY },
+        { { 5, 3, 7, 7 }, 1, 5, 5, 0, 0, 1, 1, ACT_LOGISTIC },
+        { { 8, 20, 1, 1 }, 1, 8, 8, 0, 0, 0, 1, ACT_RELU },
+        { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU },
+        { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU },
+        { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
@@ -395,7 +424,7 @@ static void batch_norm(void **state)
     }
 }
 
-/* ---- activations, dropout --------------------------------------------------------------------------------------------------------- */
+/* ---- activations, dropout ---- */
 
 struct act_case {
     struct shape in;
@@ -419,8 +448,8 @@ static void act(struct bench *b, const void *arg)
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2), gx = k->add ? gradient(b, &x, 3) : gy;
     int from_y = act_from_output(k->act);
-    assert_int_equal(b->be->ops->act->backward(&p, from_y ? NULL : x.data, from_y ? y.data : NULL, gy.data, gx.data,
-                                               k->add, scratch),
+    assert_int_equal(b->be->ops->act->backward(&p, from_y ? NULL : x.data, from_y ? y.data : NULL, gy.data,
+                                               gx.data, k->add, scratch),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     b->be->ops->act->drop(&p);
@@ -463,12 +492,14 @@ static void drop(struct bench *b, const void *arg)
 static void dropout(void **state)
 {
     (void)state;
-    static const struct act_case cases[] = { { { 4, 17, 5, 7 }, 3, 1, 1, 0 }, { { 4, 32, 3, 3 }, 4, 1, 0, 0 },
-                                             { { 4, 3, 9, 5 }, 4, 0, 1, 0 }, { { 4, 20, 1, 1 }, 4, 1, 0, 0 } };
+    static const struct act_case cases[] = { { { 4, 17, 5, 7 }, 3, 1, 1, 0 },
+                                             { { 4, 32, 3, 3 }, 4, 1, 0, 0 },
+                                             { { 4, 3, 9, 5 }, 4, 0, 1, 0 },
+                                             { { 4, 20, 1, 1 }, 4, 1, 0, 0 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) both(drop, &cases[i], "dropout");
 }
 
-/* ---- pooling -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- pooling ---- */
 
 struct pool_case {
     struct shape in;
@@ -520,11 +551,16 @@ static void pooling(void **state)
     (void)state;
     /* shape, kind, size, stride, pad, rows_back, blocked, add, ties */
     static const struct pool_case cases[] = {
-        { { 3, 32, 8, 8 }, POOL_MAX, 2, 2, 1, 3, 1, 0, 0 },  { { 3, 17, 7, 5 }, POOL_MAX, 2, 2, 1, 2, 1, 1, 1 },
-        { { 3, 3, 7, 7 }, POOL_MAX, 3, 2, 2, 3, 0, 0, 1 },   { { 3, 20, 7, 7 }, POOL_MAX, 3, 2, 2, 3, 1, 1, 1 },
-        { { 3, 16, 5, 5 }, POOL_MAX, 2, 1, 1, 2, 1, 0, 1 },  { { 3, 20, 9, 9 }, POOL_MAX, 3, 3, 0, 3, 0, 0, 0 },
-        { { 3, 16, 8, 8 }, POOL_MAX, 2, 3, 0, 3, 1, 0, 0 },  { { 2, 16, 1, 1 }, POOL_MAX, 2, 2, 1, 2, 0, 0, 0 },
-        { { 3, 17, 5, 5 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 1, 0 }, { { 3, 64, 4, 4 }, POOL_AVERAGE, 0, 0, 0, 3, 1, 0, 0 },
+        { { 3, 32, 8, 8 }, POOL_MAX, 2, 2, 1, 3, 1, 0, 0 },
+        { { 3, 17, 7, 5 }, POOL_MAX, 2, 2, 1, 2, 1, 1, 1 },
+        { { 3, 3, 7, 7 }, POOL_MAX, 3, 2, 2, 3, 0, 0, 1 },
+        { { 3, 20, 7, 7 }, POOL_MAX, 3, 2, 2, 3, 1, 1, 1 },
+        { { 3, 16, 5, 5 }, POOL_MAX, 2, 1, 1, 2, 1, 0, 1 },
+        { { 3, 20, 9, 9 }, POOL_MAX, 3, 3, 0, 3, 0, 0, 0 },
+        { { 3, 16, 8, 8 }, POOL_MAX, 2, 3, 0, 3, 1, 0, 0 },
+        { { 2, 16, 1, 1 }, POOL_MAX, 2, 2, 1, 2, 0, 0, 0 },
+        { { 3, 17, 5, 5 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 1, 0 },
+        { { 3, 64, 4, 4 }, POOL_AVERAGE, 0, 0, 0, 3, 1, 0, 0 },
         { { 3, 3, 7, 7 }, POOL_AVERAGE, 0, 0, 0, 3, 0, 0, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -534,7 +570,7 @@ static void pooling(void **state)
     }
 }
 
-/* ---- joining ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- joining ---- */
 
 struct join_case {
     struct shape a, b, c; /* c: a third input, concatenation only; n = 0: none */
@@ -554,7 +590,8 @@ static void join(struct bench *b, const void *arg)
     struct join_plan p;
     struct tensor in[3], g[3], y = { .shape = k->a };
     const struct tensor *const ins[3] = { &in[0], &in[1], &in[2] };
-    for (int i = 0; i < nin; i++) in[i] = k->blocked[i] ? favourite(b, shapes[i], &maker[i]) : dense(shapes[i]);
+    for (int i = 0; i < nin; i++)
+        in[i] = k->blocked[i] ? favourite(b, shapes[i], &maker[i]) : dense(shapes[i]);
     if (k->concat) y.shape.c = k->a.c + k->b.c + (k->c.n ? k->c.c : 0);
     struct add_desc d = { &in[0], &in[1], k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
     struct concat_desc c = { ins, nin, 1, k->rows_back };
@@ -563,14 +600,15 @@ static void join(struct bench *b, const void *arg)
     void *scratch = grab(b, p.scratch_bytes);
     for (int i = 0; i < nin; i++) fill(b, &in[i], 10 + (uint64_t)i);
     fill(b, &y, 0);
-    assert_int_equal(ops->forward(&p, (const void *[]){ in[0].data, in[1].data, nin > 2 ? in[2].data : NULL }, y.data,
-                                  scratch),
+    assert_int_equal(ops->forward(&p, (const void *[]){ in[0].data, in[1].data, nin > 2 ? in[2].data : NULL },
+                                  y.data, scratch),
                      OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2);
     for (int i = 0; i < nin; i++) g[i] = gradient(b, &in[i], k->add[i] ? 20 + (uint64_t)i : 0);
-    assert_int_equal(ops->backward(&p, y.data, gy.data, (void *[]){ g[0].data, g[1].data, nin > 2 ? g[2].data : NULL },
-                                   k->add, scratch),
+    assert_int_equal(ops->backward(&p, y.data, gy.data,
+                                   (void *[]){ g[0].data, g[1].data, nin > 2 ? g[2].data : NULL }, k->add,
+                                   scratch),
                      OK);
     for (int i = 0; i < nin; i++) keep_tensor(b, i == 0 ? "ga" : i == 1 ? "gb" : "gc", &g[i], k->rows_back);
     ops->drop(&p);
@@ -602,7 +640,7 @@ static void joining(void **state)
     }
 }
 
-/* ---- softmax ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- softmax ---- */
 
 struct softmax_case {
     struct shape in;
@@ -637,8 +675,8 @@ static void softmax(struct bench *b, const void *arg)
     *kept = (real)got;
     keep(b, "loss", kept, 1);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
-    assert_int_equal(ops->backward(&p, y.data, k->scored ? dev : NULL, k->scored, k->gy ? gy.data : NULL, gx.data,
-                                   k->add, scratch),
+    assert_int_equal(ops->backward(&p, y.data, k->scored ? dev : NULL, k->scored, k->gy ? gy.data : NULL,
+                                   gx.data, k->add, scratch),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     ops->drop(&p);
@@ -651,8 +689,10 @@ static void softmaxes(void **state)
     (void)state;
     /* shape, groups, blocked, rows_back, scored, gy, add, temperature, smoothing, size of the logits */
     static const struct softmax_case cases[] = {
-        { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1 },      { { 6, 17, 1, 1 }, 1, 1, 3, 3, 1, 1, 2, 0.1, 1 },
-        { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1 },  { { 6, 20, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0.1, 200 },
+        { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1 },
+        { { 6, 17, 1, 1 }, 1, 1, 3, 3, 1, 1, 2, 0.1, 1 },
+        { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1 },
+        { { 6, 20, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0.1, 200 },
         { { 6, 10, 1, 1 }, 1, 0, 6, 0, 1, 0, 1, 0, 1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -662,7 +702,7 @@ static void softmaxes(void **state)
     }
 }
 
-/* ---- optimiser, the device ------------------------------------------------------------------------------------------------------------------ */
+/* ---- optimiser, the device ---- */
 
 static void update(struct bench *b, const void *arg)
 {
@@ -695,12 +735,13 @@ static void rows(void **state)
     (void)state;
     struct bench b;
     struct linear_plan maker = { 0 };
-    bench_open(&b, "cpu");
+    bench_open(&b, "cpu", 2);
     struct shape s = { 5, 17, 3, 5 };
     size_t row = shape_row(s);
     struct tensor t = favourite(&b, s, &maker);
     fill(&b, &t, 1);
-    real *whole = noise(&b, shape_count(s), 1), *part = noise(&b, 2 * row, 2), *back = host(&b, shape_count(s), sizeof *back);
+    real *whole = noise(&b, shape_count(s), 1), *part = noise(&b, 2 * row, 2),
+         *back = host(&b, shape_count(s), sizeof *back);
     assert_int_equal(b.be->ops->write(b.be, &t, 3, 2, part, 1), OK);
     assert_int_equal(b.be->ops->write(b.be, &t, 1, 1, part, 0), OK);
     assert_int_equal(b.be->ops->read(b.be, &t, 0, 5, back), OK);
@@ -721,27 +762,46 @@ static void repeatable(void **state)
     (void)state;
     static const struct linear_case k = { { 4, 64, 8, 8 }, 64, 3, 1, 1, 1, 4, 1, 1, 0, 0, 0, ACT_RELU };
     struct bench one, two, again;
-    bench_open(&one, "cpu");
-    bench_open(&two, "cpu");
-    bench_open(&again, "cpu");
-    assert_string_equal(one.be->ops->name, "cpu");
+    bench_open(&one, "cpu", 1);
+    bench_open(&two, "cpu", 2);
+    bench_open(&again, "cpu", 2);
     linear(&two, &k);
     linear(&one, &k);
     linear(&again, &k);
     compare(&one, &two, "threads");
-    for (int i = 0; i < two.nout; i++) assert_memory_equal(two.out[i], again.out[i], two.len[i] * sizeof(real));
+    for (int i = 0; i < two.nout; i++)
+        assert_memory_equal(two.out[i], again.out[i], two.len[i] * sizeof(real));
     bench_close(&one);
     bench_close(&two);
     bench_close(&again);
 }
 
+static void refusals(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct backend *none;
+    struct err e;
+    struct add_desc d = { .act = ACT_LINEAR };
+    struct join_plan p = { 0 };
+    struct tensor a = dense((struct shape){ 1, 4, 4, 4 }), c = dense((struct shape){ 1, 4, 3, 3 }), y = a;
+    assert_int_equal(backend_open(&none, "cpu:1", 1, &e), E_DEVICE);
+    assert_null(none);
+    bench_open(&b, "cpu", 1);
+    d.a = &a;
+    d.b = &c;
+    assert_int_equal(b.be->ops->join->plan_add(b.be, &d, &y, &p, &e), E_ARG);
+    b.be->ops->join->drop(&p);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv),      cmocka_unit_test(dense_map), cmocka_unit_test(batch_norm),
-        cmocka_unit_test(activations), cmocka_unit_test(dropout), cmocka_unit_test(pooling),
-        cmocka_unit_test(joining),   cmocka_unit_test(softmaxes), cmocka_unit_test(sgd),
-        cmocka_unit_test(rows),      cmocka_unit_test(repeatable),
+        cmocka_unit_test(conv),        cmocka_unit_test(dense_map),  cmocka_unit_test(batch_norm),
+        cmocka_unit_test(activations), cmocka_unit_test(dropout),    cmocka_unit_test(pooling),
+        cmocka_unit_test(joining),     cmocka_unit_test(softmaxes),  cmocka_unit_test(sgd),
+        cmocka_unit_test(rows),        cmocka_unit_test(repeatable), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,28 +3,29 @@
 #include "backend/scalar.h"
 #include "core/mem.h"
 
-/* Loops over an activation that is a constant to the compiler: the switch inside scalar.h disappears, and the simple
- * ones become vector code. The others call the C library for each number. */
-#define SIMPLE_ACTS(X)                                                                                           \
-    X(ACT_LINEAR) X(ACT_RELU) X(ACT_RELU6) X(ACT_LEAKY) X(ACT_RELIE) X(ACT_RAMP) X(ACT_HARD_MISH) X(ACT_PLSE)    \
-    X(ACT_HARDTAN) X(ACT_LHTAN)
-#define OTHER_ACTS(X)                                                                                            \
-    X(ACT_LOGISTIC) X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU) X(ACT_SELU) X(ACT_GELU) X(ACT_SWISH) X(ACT_MISH)         \
-    X(ACT_STAIR)
+/* Loops over an activation that is a constant to the compiler: the switch inside scalar.h disappears, and the
+ * simple ones become vector code. The others call the C library for each number. */
+#define SIMPLE_ACTS(X)                                                                                       \
+    X(ACT_LINEAR)                                                                                            \
+    X(ACT_RELU)                                                                                              \
+    X(ACT_RELU6)                                                                                             \
+    X(ACT_LEAKY) X(ACT_RELIE) X(ACT_RAMP) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN) X(ACT_LHTAN)
+#define OTHER_ACTS(X)                                                                                        \
+    X(ACT_LOGISTIC)                                                                                          \
+    X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU) X(ACT_SELU) X(ACT_GELU) X(ACT_SWISH) X(ACT_MISH) X(ACT_STAIR)
 
-#define CASE(A, pragma, statement)                                                                               \
-    case A:                                                                                                      \
-        pragma for (size_t i = 0; i < n; i++) statement;                                                         \
+#define CASE(A, pragma, statement)                                                                           \
+    case A:                                                                                                  \
+        pragma for (size_t i = 0; i < n; i++) statement;                                                     \
         break;
-#define SIMD _Pragma("omp simd")
-#define MAP(A)         CASE(A, SIMD, y[i] = act_apply(A, x[i]))
-#define MAP_OTHER(A)   CASE(A, , y[i] = act_apply(A, x[i]))
-#define GRAD_Y(A)      CASE(A, SIMD, gx[i] = gy[i] * act_slope_y(A, y[i]))
+#define SIMD            _Pragma("omp simd")
+#define MAP(A)          CASE(A, SIMD, y[i] = act_apply(A, x[i]))
+#define MAP_OTHER(A)    CASE(A, , y[i] = act_apply(A, x[i]))
+#define GRAD_Y(A)       CASE(A, SIMD, gx[i] = gy[i] * act_slope_y(A, y[i]))
 #define GRAD_Y_OTHER(A) CASE(A, , gx[i] = gy[i] * act_slope_y(A, y[i]))
 
-CPU_CLONES void act_map(enum act act, size_t n, const float *x, float *y)
+CPU_CLONES static void map(enum act act, size_t n, const float *x, float *y)
 {
-    if (act == ACT_LINEAR && x == y) return;
     switch (act) {
         SIMPLE_ACTS(MAP)
         OTHER_ACTS(MAP_OTHER)
@@ -41,10 +42,15 @@ CPU_CLONES static void grad_y(enum act act, size_t n, const float *y, const floa
     }
 }
 
-/* For the few whose output does not tell: none that matters has to come here, see dnn_eltwise_known. */
+/* For those whose output does not tell. Most of them have a primitive, see dnn_eltwise_known. */
 static void grad_x(enum act act, size_t n, const float *x, const float *gy, float *gx)
 {
     for (size_t i = 0; i < n; i++) gx[i] = gy[i] * act_slope_x(act, x[i]);
+}
+
+void act_map(enum act act, size_t n, const float *x, float *y)
+{
+    if (act != ACT_LINEAR || x != y) map(act, n, x, y);
 }
 
 void act_grad(enum act act, size_t n, const float *x, const float *y, const float *gy, float *gx)
@@ -55,10 +61,10 @@ void act_grad(enum act act, size_t n, const float *x, const float *y, const floa
         grad_x(act, n, x, gy, gx);
 }
 
-/* ---- activation -------------------------------------------------------------------------------------------------------- */
+/* ---- activation ---- */
 
-/* Elements do not care about memory order, so both ways run over flat memory, padding included; where f(0) is not 0 the
- * padding is put right afterwards. */
+/* Elements do not care about memory order, so both ways run over flat memory, padding included; where f(0) is
+ * not 0 the padding is put right afterwards. */
 struct activation {
     const struct cpu *cpu;
     enum act act;
@@ -92,8 +98,8 @@ static int plan_ops(struct activation *s, const struct act_desc *d, struct act_p
     return OK;
 }
 
-static int activation_plan(struct backend *be, const struct act_desc *d, struct tensor *out, struct act_plan *plan,
-                           struct err *e)
+static int activation_plan(struct backend *be, const struct act_desc *d, struct tensor *out,
+                           struct act_plan *plan, struct err *e)
 {
     *plan = (struct act_plan){ 0 };
     TRY(order_tensor(out, d->in->layout, e));
@@ -137,7 +143,8 @@ static void grad_part(void *ctx, size_t from, size_t to)
     float piece[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = to - at < PIECE ? to - at : PIECE;
-        act_grad(k->act, n, k->x ? k->x + at : NULL, k->y ? k->y + at : NULL, k->gy + at, k->add ? piece : k->to + at);
+        act_grad(k->act, n, k->x ? k->x + at : NULL, k->y ? k->y + at : NULL, k->gy + at,
+                 k->add ? piece : k->to + at);
         if (k->add) add_piece(n, piece, k->to + at);
     }
 }
@@ -154,8 +161,8 @@ static int activation_forward(const struct act_plan *plan, const void *x, void *
     return OK;
 }
 
-static int activation_backward(const struct act_plan *plan, const void *x, const void *y, const void *gy, void *gx,
-                               int add, void *scratch)
+static int activation_backward(const struct act_plan *plan, const void *x, const void *y, const void *gy,
+                               void *gx, int add, void *scratch)
 {
     const struct activation *s = plan->self;
     size_t n = s->rows_back * s->order.row;
@@ -177,7 +184,7 @@ const struct act_ops cpu_act = {
     .drop = activation_drop,
 };
 
-/* ---- dropout -------------------------------------------------------------------------------------------------------------- */
+/* ---- dropout ---- */
 
 struct dropout {
     const struct cpu *cpu;
@@ -186,8 +193,8 @@ struct dropout {
     double probability;
 };
 
-static int dropout_plan(struct backend *be, const struct drop_desc *d, struct tensor *out, struct drop_plan *plan,
-                        struct err *e)
+static int dropout_plan(struct backend *be, const struct drop_desc *d, struct tensor *out,
+                        struct drop_plan *plan, struct err *e)
 {
     *plan = (struct drop_plan){ 0 };
     TRY(order_tensor(out, d->in->layout, e));
@@ -199,7 +206,6 @@ static int dropout_plan(struct backend *be, const struct drop_desc *d, struct te
     return OK;
 }
 
-/* y[i] = x[i] or 0, scaled, for n elements next to each other in memory whose logical numbers are e, e + step, ... */
 struct mask {
     uint64_t key, step;
     double probability;
@@ -207,14 +213,17 @@ struct mask {
     int add;
 };
 
+/* y[i] = x[i] scaled, or 0, for n neighbours in memory whose logical numbers are e, e + step, ... */
 CPU_CLONES static void mask_run(struct mask m, uint64_t e, size_t n, const float *x, float *y)
 {
     if (m.add) {
 #pragma omp simd
-        for (size_t i = 0; i < n; i++) y[i] += drop_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
+        for (size_t i = 0; i < n; i++)
+            y[i] += drop_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
     } else {
 #pragma omp simd
-        for (size_t i = 0; i < n; i++) y[i] = drop_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
+        for (size_t i = 0; i < n; i++)
+            y[i] = drop_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
     }
 }
 
@@ -225,7 +234,7 @@ struct masked {
     float *y;
 };
 
-/* Part i is block i % blocks of row i / blocks. With blocks of one channel they are rows: all of it is one run. */
+/* Part i is block i % blocks of row i / blocks. A dense row is one part and one run. */
 static void mask_parts(void *ctx, size_t first, size_t last)
 {
     const struct masked *k = ctx;
@@ -248,7 +257,8 @@ static int mask_all(const struct dropout *s, size_t rows, uint64_t key, const fl
     struct masked k = { &s->order,
                         { key, s->order.block == 1 ? 1 : s->order.hw, s->probability,
                           (float)(1 / (1 - s->probability)), add },
-                        x, y };
+                        x,
+                        y };
     cpu_share(s->cpu, rows * (s->order.block == 1 ? 1 : s->order.blocks), 1, mask_parts, &k);
     if (!add) order_pad(s->cpu, &s->order, rows, y);
     return OK;
@@ -261,7 +271,8 @@ static int dropout_forward(const struct drop_plan *plan, uint64_t key, const voi
     return mask_all(s, s->rows, key, x, y, 0);
 }
 
-static int dropout_backward(const struct drop_plan *plan, uint64_t key, const void *gy, void *gx, int add, void *scratch)
+static int dropout_backward(const struct drop_plan *plan, uint64_t key, const void *gy, void *gx, int add,
+                            void *scratch)
 {
     const struct dropout *s = plan->self;
     (void)scratch;

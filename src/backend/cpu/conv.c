@@ -11,27 +11,29 @@ struct port {
 
 struct conv {
     const struct cpu *cpu;
-    struct tensor in, out; /* shapes and layouts; in the backward ports, of rows_back rows */
-    struct tensor in_back, out_back;
+    struct tensor in, out, in_back, out_back;          /* shapes and layouts; _back: of rows_back rows */
     struct layout host;                                /* weights as the host has them */
     struct layout weights, data_weights, grad_weights; /* as forward, data and weights passes want them */
     float *no_bias;                                    /* zeros: the primitive always adds a bias */
     int add_gx;
-    struct op run, data, grad;     /* forward, gradient of x, gradient of w */
-    struct op to_data, from_grad;  /* changes of weight layout; not made where there is none */
+    struct op run, data, grad;    /* forward, gradient of x, gradient of w */
+    struct op to_data, from_grad; /* changes of weight layout; not made where there is none */
     struct port run_x, data_gy, data_gx, grad_x, grad_gy;
-    size_t at_data_w, at_grad, at_sum; /* in scratch: reordered w; gw as computed; gw as packed, when it is added */
+    size_t at_data_w, at_grad,
+        at_sum; /* in scratch: reordered w; gw as computed; gw as packed, to be added */
 };
 
-/* Winograd F(4x4, 3x3), where oneDNN has it, or its direct code? The choice may not depend on timing: it would change
- * the results from run to run. Two cores with AVX-512, oneDNN 2.6.3, fp32, GFLOP/s forward/data/weights at batch 128,
- * counted as if direct:
- *                  direct         Winograd
- *   128x16x16 3x3  371/376/366    744/724/674
- *   256x8x8   3x3  385/370/364    1072/1068/883
- *   64x32x32  3x3  297/348/347    525/527/365
- * ResNet-18 (3x32x32), whole step, images/s: direct 92, Winograd by this rule 149. With fewer than 64 channels, as in
- * a first layer, transforming costs more than it saves. */
+/* Winograd F(4x4, 3x3), where oneDNN has it, or its direct code? The choice may not depend on timing: results
+ * would change from run to run. Two cores with AVX-512, oneDNN 2.6.3, fp32, batch 128, GFLOP/s of the passes
+ * forward, data and weights, counted as if direct:
+ *
+ *   3x3 on      direct         Winograd
+ *   128x16x16   371 376 366    744 724 674
+ *   256x8x8     385 370 364    1072 1068 883
+ *   64x32x32    297 348 347    525 527 365
+ *
+ * ResNet-18 (3x32x32), the whole step, images/s: direct 92, Winograd by this rule 149. With fewer than 64
+ * channels, as in a first layer, transforming costs more than it saves. */
 static const struct rule {
     int size, stride, groups, least_channels, multiple;
 } winograd_rule = { 3, 1, 1, 64, 16 };
@@ -39,11 +41,11 @@ static const struct rule {
 static int winograd(const struct dnn_conv *c)
 {
     const struct rule *r = &winograd_rule;
-    return c->size == r->size && c->stride == r->stride && c->groups == r->groups && c->in.c >= r->least_channels &&
-           c->in.c % r->multiple == 0 && c->out.c % r->multiple == 0;
+    return c->size == r->size && c->stride == r->stride && c->groups == r->groups &&
+           c->in.c >= r->least_channels && c->in.c % r->multiple == 0 && c->out.c % r->multiple == 0;
 }
 
-/* ---- plan ------------------------------------------------------------------------------------------------------------ */
+/* ---- plan ---- */
 
 static int bind(struct port *p, const struct tensor *have, const struct op *op, int arg)
 {
@@ -56,8 +58,10 @@ static int bind(struct port *p, const struct tensor *have, const struct op *op, 
 
 static int bind_pass(struct conv *s, enum pass_kind pass, const struct op *op)
 {
-    if (pass == PASS_DATA) return bind(&s->data_gy, &s->out_back, op, 0) && bind(&s->data_gx, &s->in_back, op, 2);
-    if (pass == PASS_WEIGHTS) return bind(&s->grad_x, &s->in_back, op, 0) && bind(&s->grad_gy, &s->out_back, op, 1);
+    if (pass == PASS_DATA)
+        return bind(&s->data_gy, &s->out_back, op, 0) && bind(&s->data_gx, &s->in_back, op, 2);
+    if (pass == PASS_WEIGHTS)
+        return bind(&s->grad_x, &s->in_back, op, 0) && bind(&s->grad_gy, &s->out_back, op, 1);
     int known;
     s->out.layout = op_tensor(op, 3, s->out.shape, &known);
     return known && bind(&s->run_x, &s->in, op, 0);
@@ -79,13 +83,15 @@ static int make_pass(struct conv *s, struct op *op, struct dnn_conv c, enum pass
         op_drop(op);
         if (rc == E_MEM) return rc;
     }
-    return rc ? rc : fail(e, E_DEVICE, "oneDNN wants a memory order for this convolution that is not known here");
+    return rc ? rc : fail(e, E_DEVICE, "oneDNN wants an unknown memory order for this convolution");
 }
 
-static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct linear_plan *plan,
-                        struct err *e)
+static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d,
+                        struct linear_plan *plan, struct err *e)
 {
-    c.act = !d->train && dnn_fusible(d->act) ? d->act : ACT_LINEAR;
+    /* oneDNN's Winograd applies relu only: for another activation it would turn to direct code. */
+    int fuse = !d->train && dnn_fusible(d->act) && (d->act == ACT_RELU || !winograd(&c));
+    c.act = fuse ? d->act : ACT_LINEAR;
     int rc = make_pass(s, &s->run, c, d->train ? PASS_TRAIN : PASS_INFER, e);
     if (rc && rc != E_MEM && c.act != ACT_LINEAR) {
         c.act = ACT_LINEAR;
@@ -123,7 +129,9 @@ static int plan_backward(struct conv *s, struct dnn_conv c, const struct linear_
 
 static void carve_port(struct port *p, size_t *end)
 {
-    if (p->moved) p->at = cpu_carve(end, order_of(p->have->shape, p->want).row * (size_t)p->have->shape.n * sizeof(float));
+    if (p->moved)
+        p->at =
+            cpu_carve(end, order_of(p->have->shape, p->want).row * (size_t)p->have->shape.n * sizeof(float));
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -173,8 +181,13 @@ static void conv_drop(struct linear_plan *plan)
 static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *out, struct linear_plan *plan,
                     struct err *e)
 {
-    struct dnn_conv c = { .in = d->in->shape, .out = out->shape, .size = d->size, .stride = d->stride, .pad = d->pad,
-                          .groups = d->groups, .weights = d->weights };
+    struct dnn_conv c = { .in = d->in->shape,
+                          .out = out->shape,
+                          .size = d->size,
+                          .stride = d->stride,
+                          .pad = d->pad,
+                          .groups = d->groups,
+                          .weights = d->weights };
     s->in = *d->in;
     s->out = *out;
     s->add_gx = d->add_gx;
@@ -189,8 +202,8 @@ static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *
     return OK;
 }
 
-static int conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *plan,
-                     struct err *e)
+static int conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
+                     struct linear_plan *plan, struct err *e)
 {
     *plan = (struct linear_plan){ 0 };
     struct conv *s = mem_alloc(1, sizeof *s);
@@ -202,10 +215,11 @@ static int conv_plan(struct backend *be, const struct linear_desc *d, struct ten
     return rc;
 }
 
-/* ---- run ---------------------------------------------------------------------------------------------------------------- */
+/* ---- run ---- */
 
 /* Once at load or save: the reorder is made for the occasion. */
-static int move_weights(const struct cpu *cpu, const struct layout *from, const void *x, const struct layout *to, void *y)
+static int move_weights(const struct cpu *cpu, const struct layout *from, const void *x,
+                        const struct layout *to, void *y)
 {
     struct op op;
     TRY(dnn_reorder(&op, cpu, from, to, NULL));
@@ -237,7 +251,8 @@ static struct view port_view(const struct port *p, const struct layout *l, const
 static const void *bring(const struct conv *s, const struct port *p, const void *data, void *scratch)
 {
     if (!p->moved) return data;
-    struct view from = port_view(p, p->have->layout, data), to = port_view(p, p->want, cpu_at(scratch, p->at));
+    struct view from = port_view(p, p->have->layout, data),
+                to = port_view(p, p->want, cpu_at(scratch, p->at));
     order_copy(s->cpu, &to, &from, (size_t)p->have->shape.n, from.order.c, 0);
     order_pad(s->cpu, &to.order, (size_t)p->have->shape.n, to.data);
     return to.data;
@@ -247,7 +262,8 @@ static const void *bring(const struct conv *s, const struct port *p, const void 
 static void take(const struct conv *s, const struct port *p, void *data, void *scratch, int add)
 {
     size_t rows = (size_t)p->have->shape.n;
-    struct view from = port_view(p, p->want, cpu_at(scratch, p->at)), to = port_view(p, p->have->layout, data);
+    struct view from = port_view(p, p->want, cpu_at(scratch, p->at)),
+                to = port_view(p, p->have->layout, data);
     if (add && order_same(p->have->shape, p->have->layout, p->want)) {
         cpu_add(s->cpu, rows * to.order.row, from.data, to.data);
         return;
@@ -256,8 +272,8 @@ static void take(const struct conv *s, const struct port *p, void *data, void *s
     if (!add) order_pad(s->cpu, &to.order, rows, to.data);
 }
 
-static int conv_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias, void *y,
-                        void *scratch)
+static int conv_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias,
+                        void *y, void *scratch)
 {
     const struct conv *s = plan->self;
     x = bring(s, &s->run_x, x, scratch);
@@ -290,8 +306,8 @@ static int backward_w(const struct conv *s, const void *x, const void *gy, void 
     return OK;
 }
 
-static int conv_backward(const struct linear_plan *plan, const void *x, const void *w, const void *gy, void *gx,
-                         void *gw, real *gbias, int add, void *scratch)
+static int conv_backward(const struct linear_plan *plan, const void *x, const void *w, const void *gy,
+                         void *gx, void *gw, real *gbias, int add, void *scratch)
 {
     const struct conv *s = plan->self;
     if (gx) TRY(backward_x(s, w, gy, gx, scratch));

@@ -33,9 +33,10 @@ static void cpu_close(struct backend *be)
     be->self = NULL;
 }
 
-/* ---- work shared between threads ---------------------------------------------------------------------------------- */
+/* ---- work shared between threads ---- */
 
-void cpu_share(const struct cpu *cpu, size_t n, size_t grain, void (*fn)(void *ctx, size_t from, size_t to), void *ctx)
+void cpu_share(const struct cpu *cpu, size_t n, size_t grain, void (*fn)(void *ctx, size_t from, size_t to),
+               void *ctx)
 {
     size_t parts = (n + grain - 1) / grain, threads = (size_t)cpu->threads;
     if (threads > parts) threads = parts;
@@ -83,7 +84,7 @@ size_t cpu_carve(size_t *end, size_t bytes)
     return at;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static size_t cpu_room(struct backend *be)
 {
@@ -95,7 +96,9 @@ static int cpu_alloc(struct backend *be, size_t bytes, void **out, struct err *e
 {
     (void)be;
     *out = mem_alloc(bytes, 1);
-    return *out ? OK : fail(e, E_MEM, "not enough memory: %zu MiB asked for; a smaller batch needs less", bytes >> 20);
+    return *out ? OK
+                : fail(e, E_MEM, "not enough memory: %zu MiB asked for; a smaller batch needs less",
+                       bytes >> 20);
 }
 
 static void cpu_free(struct backend *be, void *p)

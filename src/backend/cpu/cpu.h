@@ -1,4 +1,5 @@
-/* Private to the cpu backend: oneDNN primitives where they are the faster way, plain C over the same memory elsewhere.
+/* Private to the cpu backend: oneDNN primitives where they are the faster way, plain C over the same memory
+ * elsewhere.
  *
  *   dnn.c    everything that depends on oneDNN's version: descriptors, primitives, memory objects
  *   order.c  where an element lies in memory; copies between memory orders
@@ -19,17 +20,17 @@ struct cpu {
 };
 static inline const struct cpu *cpu_of(const struct backend *be) { return be->self; }
 
-/* ---- memory order (order.c) ------------------------------------------------------------------------------------ */
+/* ---- memory order (order.c) ---- */
 
-/* A tensor: channels are stored in groups of `block` next to each other, as oneDNN's nChw16c, padded with zeros to whole
- * groups; ALL_CHANNELS is NHWC. Packed weights: whatever oneDNN's descriptor says. */
+/* A tensor: channels are stored in groups of `block` next to each other, as oneDNN's nChw16c, padded with
+ * zeros to whole groups; ALL_CHANNELS is NHWC. Packed weights: whatever oneDNN's descriptor says. */
 enum { ALL_CHANNELS = -1 };
 struct layout {
     int block;
     dnnl_memory_desc_t weights;
 };
 
-/* Element (n, c, pixel p) lies at n*row + (c/block)*hw*block + p*block + c%block. Dense N,C,H,W has block 1. */
+/* Element (n, c, pixel p) lies at n*row + (c/block)*hw*block + p*block + c%block. Dense has block 1. */
 struct order {
     size_t c, hw, block, blocks, row;
 };
@@ -53,17 +54,19 @@ struct view {
     float *data;
 };
 /* to = from, or to += from, for so many rows and channels; padding is not written. */
-void order_copy(const struct cpu *, const struct view *to, const struct view *from, size_t rows, size_t channels, int add);
+void order_copy(const struct cpu *, const struct view *to, const struct view *from, size_t rows,
+                size_t channels, int add);
 /* out[c] = the sum of x over rows and pixels, or += (the gradient of a bias). */
 void order_sums(const struct cpu *, struct shape, const struct layout *, const float *x, float *out, int add);
 /* Zeroes what pads the last block of channels. */
 void order_pad(const struct cpu *, const struct order *, size_t rows, float *data);
 
-/* ---- work shared between threads (cpu.c) -------------------------------------------------------------------------- */
+/* ---- work shared between threads (cpu.c) ---- */
 
-/* Calls fn on consecutive parts of [0, n), one a thread, whose bounds are multiples of `grain`; the bounds depend on n
- * and the number of threads only. Small n stay in the calling thread. */
-void cpu_share(const struct cpu *, size_t n, size_t grain, void (*fn)(void *ctx, size_t from, size_t to), void *ctx);
+/* Calls fn on consecutive parts of [0, n), one a thread, whose bounds are multiples of `grain`; the bounds
+ * depend on n and the number of threads only. Small n stay in the calling thread. */
+void cpu_share(const struct cpu *, size_t n, size_t grain, void (*fn)(void *ctx, size_t from, size_t to),
+               void *ctx);
 /* y += x */
 void cpu_add(const struct cpu *, size_t n, const float *x, float *y);
 /* Makes room in a block of scratch: returns the offset, a multiple of 64, and moves *end behind it. */
@@ -75,9 +78,10 @@ static inline size_t cpu_rows_bytes(const struct tensor *t, int rows)
 }
 static inline void *cpu_at(void *base, size_t offset) { return (char *)base + offset; }
 
-/* Hot loops are compiled for several instruction sets and chosen when the program is loaded. Sanitizers cannot run
- * the code that chooses. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Hot loops are compiled for several instruction sets and chosen when the program is loaded. For static
+ * functions: clang 14 gives the chosen one another name. Sanitizers cannot run the code that chooses. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) &&                       \
+    !defined(__SANITIZE_THREAD__)
 #if defined(__clang__)
 #if __has_attribute(target_clones) && !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
 #define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -89,13 +93,17 @@ static inline void *cpu_at(void *base, size_t offset) { return (char *)base + of
 #ifndef CPU_CLONES
 #define CPU_CLONES
 #endif
+#if defined(__clang__)
+/* Of `omp simd`: the checks of sanitizers keep loops scalar. */
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 
-/* y[i] = f(x[i]), in place or not; and gx[i] = gy[i] * f'(x[i]), the slope from the output y or from the input x (the
- * other may be NULL). For the ranges of cpu_share. */
+/* y[i] = f(x[i]), in place or not; and gx[i] = gy[i] * f'(x[i]), the slope from the output y or from the
+ * input x (the other may be NULL). For the ranges of cpu_share. */
 void act_map(enum act, size_t n, const float *x, float *y);
 void act_grad(enum act, size_t n, const float *x, const float *y, const float *gy, float *gx);
 
-/* ---- oneDNN (dnn.c) -------------------------------------------------------------------------------------------------- */
+/* ---- oneDNN (dnn.c) ---- */
 
 /* A primitive with its arguments. Memory objects are made once; pointers are put in at each run. */
 enum { OP_ARGS = 12 };
@@ -103,14 +111,14 @@ struct op {
     const struct cpu *cpu;
     dnnl_primitive_t primitive; /* NULL: not made */
     dnnl_exec_arg_t arg[OP_ARGS];
-    int nargs;                  /* the last is the scratchpad if scratch_bytes > 0 */
+    int nargs; /* the last is the scratchpad if scratch_bytes > 0 */
     size_t scratch_bytes;
 };
 void op_drop(struct op *); /* accepts an op that was never made (all zero) */
 /* data[i] belongs to the i-th argument, in the order that the maker of the op says. */
 int op_run(const struct op *, const void *const *data, void *scratch);
 size_t op_arg_bytes(const struct op *, int i);
-/* The memory order of the i-th argument, a tensor of this shape. known = 0: one that struct order cannot express. */
+/* The memory order of the i-th argument, a tensor of this shape. known = 0: not one of those above. */
 const struct layout *op_tensor(const struct op *, int i, struct shape, int *known);
 /* The same for packed weights. */
 void op_weights(const struct op *, int i, struct layout *);
@@ -124,28 +132,29 @@ enum pass_kind { PASS_TRAIN, PASS_INFER, PASS_DATA, PASS_WEIGHTS };
 struct dnn_conv {
     struct shape in, out;
     int size, stride, pad, groups;
-    int winograd;     /* let oneDNN choose it where it can */
-    enum act act;     /* forward: applied to the result */
-    int any;          /* oneDNN chooses the orders of x and y; else: */
+    int winograd; /* let oneDNN choose it where it can */
+    enum act act; /* forward: applied to the result */
+    int any;      /* oneDNN chooses the orders of x and y; else: */
     const struct layout *x, *y;
     const struct layout *weights; /* NULL: oneDNN chooses */
 };
-int dnn_conv(struct op *, const struct cpu *, const struct dnn_conv *, enum pass_kind, const struct op *forward,
-             struct err *);
+int dnn_conv(struct op *, const struct cpu *, const struct dnn_conv *, enum pass_kind,
+             const struct op *forward, struct err *);
 int dnn_fusible(enum act); /* can forward apply it */
 
-/* Weights between two layouts; host: the O,(I/groups),H,W of .weights files. From x to y. */
-int dnn_reorder(struct op *, const struct cpu *, const struct layout *from, const struct layout *to, struct err *);
+/* Weights from one layout to another: arguments x, y. The host's is O,(I/groups),H,W. */
+int dnn_reorder(struct op *, const struct cpu *, const struct layout *from, const struct layout *to,
+                struct err *);
 void dnn_host_weights(struct layout *, const struct dnn_conv *);
 
 /* Batch normalisation; `relu`: with that activation. Arguments: train x, scale, bias, y, mean, var (, mask);
- * infer x, mean, var, scale, bias, y; backward (PASS_DATA) x, mean, var, gy, scale, bias (must be there, is not read), gx,
- * gscale, gbias (, mask). */
+ * infer x, mean, var, scale, bias, y; backward (PASS_DATA) x, mean, var, gy, scale, bias (must be there, is
+ * not read), gx, gscale, gbias (, mask). */
 int dnn_norm(struct op *, const struct cpu *, struct shape, const struct layout *, int relu, enum pass_kind,
              const struct op *forward, struct err *);
 
-/* Elementwise over n numbers: activations for which `dnn_eltwise_known` holds. forward x, y; backward (PASS_DATA)
- * x or y (if act_from_output), gy, gx. */
+/* Elementwise over n numbers: activations for which `dnn_eltwise_known` holds. forward x, y; backward
+ * (PASS_DATA) x or y (if act_from_output), gy, gx. */
 int dnn_eltwise_known(enum act);
 int dnn_eltwise(struct op *, const struct cpu *, enum act, size_t n, enum pass_kind, struct err *);
 
@@ -153,19 +162,20 @@ int dnn_eltwise(struct op *, const struct cpu *, enum act, size_t n, enum pass_k
 struct dnn_pool {
     struct shape in, out;
     const struct layout *layout;
-    int size, stride, before; /* before: rows above and columns to the left of the map that the first window covers */
+    int size, stride;
+    int before; /* rows above, and columns to the left of the map, that the first window covers */
 };
-int dnn_pool(struct op *, const struct cpu *, const struct dnn_pool *, enum pass_kind, const struct op *forward,
-             struct err *);
+int dnn_pool(struct op *, const struct cpu *, const struct dnn_pool *, enum pass_kind,
+             const struct op *forward, struct err *);
 
-/* C = alpha... row-major C (m x n) = op(A) op(B) + beta C, as BLAS; dense matrices without gaps. */
+/* C (m x n) = A B + beta C, row-major without gaps; ta, tb: that matrix is stored transposed. */
 int dnn_gemm(const struct cpu *, int ta, int tb, size_t m, size_t n, size_t k, const float *a, const float *b,
              float beta, float *c);
 
 int dnn_open(struct cpu *, struct err *);
 void dnn_close(struct cpu *);
 
-/* ---- operations ---------------------------------------------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 extern const struct linear_ops cpu_conv, cpu_dense;
 extern const struct norm_ops cpu_norm;

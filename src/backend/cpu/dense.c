@@ -2,21 +2,22 @@
 #include <string.h>
 #include "core/mem.h"
 
-/* Weights stay as the host has them, O x (C*H*W): one matrix product each for y = x w^T, gx = gy w and gw = gy^T x, which
- * adds to what is there for nothing. Activations are small beside the weights, so an input in blocks of channels is put
- * into C,H,W order first; it would be the weights' order otherwise that had to follow each input's layout. */
+/* Weights stay as the host has them, O x (C*H*W): one matrix product each for y = x w^T, gx = gy w and gw =
+ * gy^T x, which adds to what is there for nothing. Activations are small beside the weights, so an input in
+ * blocks of channels is put into C,H,W order first; it would be the weights' order otherwise that had to
+ * follow each input's layout. */
 struct dense {
     const struct cpu *cpu;
     struct tensor in;
     size_t inputs, outputs, rows, rows_back;
-    int flat;             /* the input is dense already */
+    int flat; /* the input is dense already */
     int add_gx;
     enum act act;         /* applied by forward */
     struct layout layout; /* of the weights; carries nothing */
 };
 
-static int dense_plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *plan,
-                      struct err *e)
+static int dense_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
+                      struct linear_plan *plan, struct err *e)
 {
     *plan = (struct linear_plan){ 0 };
     TRY(order_tensor(out, NULL, e));
@@ -25,8 +26,13 @@ static int dense_plan(struct backend *be, const struct linear_desc *d, struct te
         return fail(e, E_MEM, "weights of %zu x %d numbers do not fit into memory", inputs, out->shape.c);
     struct dense *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a dense map");
-    *s = (struct dense){ .cpu = cpu_of(be), .in = *d->in, .inputs = inputs, .outputs = (size_t)out->shape.c,
-                         .rows = (size_t)d->in->shape.n, .rows_back = (size_t)d->rows_back, .add_gx = d->add_gx };
+    *s = (struct dense){ .cpu = cpu_of(be),
+                         .in = *d->in,
+                         .inputs = inputs,
+                         .outputs = (size_t)out->shape.c,
+                         .rows = (size_t)d->in->shape.n,
+                         .rows_back = (size_t)d->rows_back,
+                         .add_gx = d->add_gx };
     s->flat = order_same(d->in->shape, d->in->layout, NULL);
     plan->self = s;
     plan->weights = &s->layout;
@@ -43,8 +49,14 @@ static int copy_bytes(const struct linear_plan *plan, const void *from, void *to
     return OK;
 }
 
-static int dense_pack(const struct linear_plan *plan, const real *host, void *w) { return copy_bytes(plan, host, w); }
-static int dense_unpack(const struct linear_plan *plan, const void *w, real *host) { return copy_bytes(plan, w, host); }
+static int dense_pack(const struct linear_plan *plan, const real *host, void *w)
+{
+    return copy_bytes(plan, host, w);
+}
+static int dense_unpack(const struct linear_plan *plan, const void *w, real *host)
+{
+    return copy_bytes(plan, w, host);
+}
 
 static const float *flatten(const struct dense *s, const void *x, size_t rows, void *scratch)
 {
@@ -72,8 +84,8 @@ static void finish_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-static int dense_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias, void *y,
-                         void *scratch)
+static int dense_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias,
+                         void *y, void *scratch)
 {
     const struct dense *s = plan->self;
     x = flatten(s, x, s->rows, scratch);
@@ -95,8 +107,8 @@ static int backward_x(const struct dense *s, const void *w, const void *gy, void
     return OK;
 }
 
-static int dense_backward(const struct linear_plan *plan, const void *x, const void *w, const void *gy, void *gx,
-                          void *gw, real *gbias, int add, void *scratch)
+static int dense_backward(const struct linear_plan *plan, const void *x, const void *w, const void *gy,
+                          void *gx, void *gw, real *gbias, int add, void *scratch)
 {
     const struct dense *s = plan->self;
     struct shape out = { (int)s->rows_back, (int)s->outputs, 1, 1 };

@@ -1,5 +1,5 @@
-/* All that knows oneDNN's version: 2.x. Version 3 makes primitives without operation descriptors and hides its memory
- * descriptors behind pointers; a port changes this file, and struct layout's member. */
+/* All that knows oneDNN's version: 2.x. Version 3 makes primitives without operation descriptors and hides
+ * its memory descriptors behind pointers; a port changes this file, and struct layout's member. */
 #include "cpu.h"
 #include <omp.h>
 #include <string.h>
@@ -13,8 +13,8 @@ static int status(dnnl_status_t s, const char *what, struct err *e)
                 s == dnnl_unimplemented ? "not implemented" : "bad argument or run-time failure");
 }
 
-/* oneDNN asks OpenMP how many threads there are, when it makes a primitive and when it runs it: both must get the same
- * answer. The number belongs to the calling thread, so it is put back. */
+/* oneDNN asks OpenMP how many threads there are, when it makes a primitive and when it runs it: both must get
+ * the same answer. The number belongs to the calling thread, so it is put back. */
 static int threads_set(int n)
 {
     int was = omp_get_max_threads();
@@ -25,7 +25,8 @@ static int threads_set(int n)
 int dnn_open(struct cpu *cpu, struct err *e)
 {
     TRY(status(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "a cpu engine", e));
-    int rc = status(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "a cpu stream", e);
+    int rc =
+        status(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "a cpu stream", e);
     if (rc) dnnl_engine_destroy(cpu->engine);
     return rc;
 }
@@ -36,7 +37,7 @@ void dnn_close(struct cpu *cpu)
     dnnl_engine_destroy(cpu->engine);
 }
 
-/* ---- primitives ---------------------------------------------------------------------------------------------------- */
+/* ---- primitives ---- */
 
 void op_drop(struct op *op)
 {
@@ -63,21 +64,23 @@ static dnnl_status_t add_arg(struct op *op, int arg)
     dnnl_exec_arg_t *a = &op->arg[op->nargs];
     a->arg = arg;
     const dnnl_memory_desc_t *md = arg_desc(op, op->nargs);
-    dnnl_status_t s = md ? dnnl_memory_create(&a->memory, md, op->cpu->engine, DNNL_MEMORY_NONE) : dnnl_invalid_arguments;
+    dnnl_status_t s =
+        md ? dnnl_memory_create(&a->memory, md, op->cpu->engine, DNNL_MEMORY_NONE) : dnnl_invalid_arguments;
     if (s == dnnl_success) op->nargs++;
     return s;
 }
 
 /* Takes `desc` over. args ends with 0. Zeroes the op when it fails. */
-static int make(struct op *op, const struct cpu *cpu, dnnl_primitive_desc_t desc, const int *args, const char *what,
-                struct err *e)
+static int make(struct op *op, const struct cpu *cpu, dnnl_primitive_desc_t desc, const int *args,
+                const char *what, struct err *e)
 {
     *op = (struct op){ .cpu = cpu };
     dnnl_status_t s = dnnl_primitive_create(&op->primitive, desc);
     dnnl_primitive_desc_destroy(desc);
     for (; s == dnnl_success && *args; args++) s = add_arg(op, *args);
     if (s == dnnl_success) {
-        op->scratch_bytes = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc_of(op), dnnl_query_scratchpad_md, 0));
+        op->scratch_bytes =
+            dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc_of(op), dnnl_query_scratchpad_md, 0));
         if (op->scratch_bytes) s = add_arg(op, DNNL_ARG_SCRATCHPAD);
     }
     if (s != dnnl_success) op_drop(op);
@@ -87,14 +90,15 @@ static int make(struct op *op, const struct cpu *cpu, dnnl_primitive_desc_t desc
 /* Scratch memory is the caller's, so that nothing hides in the library; `act` is applied to the result. */
 static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act);
 
-static int make_from(struct op *op, const struct cpu *cpu, const_dnnl_op_desc_t desc, const struct op *forward,
-                     enum act act, const int *args, const char *what, struct err *e)
+static int make_from(struct op *op, const struct cpu *cpu, const_dnnl_op_desc_t desc,
+                     const struct op *forward, enum act act, const int *args, const char *what, struct err *e)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     int was = threads_set(cpu->threads);
     dnnl_status_t s = attributes(&attr, act);
-    if (s == dnnl_success) s = dnnl_primitive_desc_create(&pd, desc, attr, cpu->engine, forward ? desc_of(forward) : NULL);
+    if (s == dnnl_success)
+        s = dnnl_primitive_desc_create(&pd, desc, attr, cpu->engine, forward ? desc_of(forward) : NULL);
     if (attr) dnnl_primitive_attr_destroy(attr);
     int rc = s == dnnl_success ? make(op, cpu, pd, args, what, e) : status(s, what, e);
     threads_set(was);
@@ -117,7 +121,7 @@ int op_run(const struct op *op, const void *const *data, void *scratch)
 
 size_t op_arg_bytes(const struct op *op, int i) { return dnnl_memory_desc_get_size(arg_desc(op, i)); }
 
-/* ---- layouts ----------------------------------------------------------------------------------------------------------- */
+/* ---- layouts ---- */
 
 static dnnl_memory_desc_t any_order(int ndims, const dnnl_dim_t *dims)
 {
@@ -143,10 +147,10 @@ static dnnl_memory_desc_t tensor_with(struct shape s, dnnl_format_tag_t tag)
 static dnnl_memory_desc_t tensor_in(struct shape s, const struct layout *l)
 {
     int block = l ? l->block : 1;
-    return tensor_with(s, block == 16            ? dnnl_nChw16c
-                          : block == 8           ? dnnl_nChw8c
+    return tensor_with(s, block == 16             ? dnnl_nChw16c
+                          : block == 8            ? dnnl_nChw8c
                           : block == ALL_CHANNELS ? dnnl_nhwc
-                                                 : dnnl_nchw);
+                                                  : dnnl_nchw);
 }
 
 const struct layout *op_tensor(const struct op *op, int i, struct shape s, int *known)
@@ -161,7 +165,10 @@ const struct layout *op_tensor(const struct op *op, int i, struct shape s, int *
     return NULL;
 }
 
-void op_weights(const struct op *op, int i, struct layout *l) { *l = (struct layout){ .weights = *arg_desc(op, i) }; }
+void op_weights(const struct op *op, int i, struct layout *l)
+{
+    *l = (struct layout){ .weights = *arg_desc(op, i) };
+}
 
 int layout_same_weights(const struct layout *a, const struct layout *b)
 {
@@ -170,7 +177,8 @@ int layout_same_weights(const struct layout *a, const struct layout *b)
 
 size_t layout_weight_bytes(const struct layout *l) { return dnnl_memory_desc_get_size(&l->weights); }
 
-int dnn_reorder(struct op *op, const struct cpu *cpu, const struct layout *from, const struct layout *to, struct err *e)
+int dnn_reorder(struct op *op, const struct cpu *cpu, const struct layout *from, const struct layout *to,
+                struct err *e)
 {
     static const int args[] = { DNNL_ARG_FROM, DNNL_ARG_TO, 0 };
     dnnl_primitive_attr_t attr = NULL;
@@ -178,7 +186,8 @@ int dnn_reorder(struct op *op, const struct cpu *cpu, const struct layout *from,
     int was = threads_set(cpu->threads);
     dnnl_status_t s = attributes(&attr, ACT_LINEAR);
     if (s == dnnl_success)
-        s = dnnl_reorder_primitive_desc_create(&pd, &from->weights, cpu->engine, &to->weights, cpu->engine, attr);
+        s = dnnl_reorder_primitive_desc_create(&pd, &from->weights, cpu->engine, &to->weights, cpu->engine,
+                                               attr);
     if (attr) dnnl_primitive_attr_destroy(attr);
     int rc = s == dnnl_success ? make(op, cpu, pd, args, "a change of weight layout", e)
                                : status(s, "a change of weight layout", e);
@@ -186,10 +195,11 @@ int dnn_reorder(struct op *op, const struct cpu *cpu, const struct layout *from,
     return rc;
 }
 
-/* ---- activations --------------------------------------------------------------------------------------------------------- */
+/* ---- activations ---- */
 
-/* Those that oneDNN has with the formulas of scalar.h. `both`: forward and backward are worth a primitive of their own;
- * the others cost no more than reading and writing memory in any implementation, and are only fused. */
+/* Those that oneDNN has with the formulas of scalar.h. `both`: forward and backward are worth a primitive of
+ * their own; the others cost no more than reading and writing memory in any implementation, and are only
+ * fused. */
 static const struct eltwise {
     enum act act;
     dnnl_alg_kind_t forward, backward;
@@ -199,8 +209,8 @@ static const struct eltwise {
     { ACT_RELU, dnnl_eltwise_relu, dnnl_alg_kind_undef, 0, 0, 0 },
     { ACT_LEAKY, dnnl_eltwise_relu, dnnl_alg_kind_undef, 0.1f, 0, 0 },
     { ACT_RELIE, dnnl_eltwise_relu, dnnl_alg_kind_undef, 0.01f, 0, 0 },
-    { ACT_RELU6, dnnl_eltwise_clip, dnnl_alg_kind_undef, 0, 6, 0 },
-    { ACT_HARDTAN, dnnl_eltwise_clip, dnnl_alg_kind_undef, -1, 1, 0 },
+    { ACT_RELU6, dnnl_eltwise_clip_v2, dnnl_eltwise_clip_v2_use_dst_for_bwd, 0, 6, 1 },
+    { ACT_HARDTAN, dnnl_eltwise_clip_v2, dnnl_eltwise_clip_v2_use_dst_for_bwd, -1, 1, 1 },
     { ACT_LOGISTIC, dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, 0, 0, 1 },
     { ACT_TANH, dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, 0, 0, 1 },
     { ACT_ELU, dnnl_eltwise_elu, dnnl_eltwise_elu_use_dst_for_bwd, 1, 0, 1 },
@@ -244,7 +254,8 @@ static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act)
     return s;
 }
 
-int dnn_eltwise(struct op *op, const struct cpu *cpu, enum act act, size_t n, enum pass_kind pass, struct err *e)
+int dnn_eltwise(struct op *op, const struct cpu *cpu, enum act act, size_t n, enum pass_kind pass,
+                struct err *e)
 {
     static const int forward[] = { DNNL_ARG_SRC, DNNL_ARG_DST, 0 };
     static const int from_x[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, 0 };
@@ -264,9 +275,10 @@ int dnn_eltwise(struct op *op, const struct cpu *cpu, enum act act, size_t n, en
     return rc;
 }
 
-/* ---- convolution ----------------------------------------------------------------------------------------------------------- */
+/* ---- convolution ---- */
 
-static dnnl_memory_desc_t conv_weights(const struct dnn_conv *c, dnnl_format_tag_t plain, dnnl_format_tag_t grouped)
+static dnnl_memory_desc_t conv_weights(const struct dnn_conv *c, dnnl_format_tag_t plain,
+                                       dnnl_format_tag_t grouped)
 {
     dnnl_memory_desc_t md;
     dnnl_dim_t g = c->groups, o = c->out.c, i = c->in.c, k = c->size;
@@ -293,14 +305,17 @@ int dnn_conv(struct op *op, const struct cpu *cpu, const struct dnn_conv *c, enu
     static const int run[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, 0 };
     static const int data[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0 };
     static const int weights[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0 };
-    dnnl_memory_desc_t x = conv_tensor(c, c->in, c->x), y = conv_tensor(c, c->out, c->y), b = vector((size_t)c->out.c);
-    dnnl_memory_desc_t w = c->weights ? c->weights->weights : conv_weights(c, dnnl_format_tag_any, dnnl_format_tag_any);
+    dnnl_memory_desc_t x = conv_tensor(c, c->in, c->x), y = conv_tensor(c, c->out, c->y),
+                       b = vector((size_t)c->out.c);
+    dnnl_memory_desc_t w =
+        c->weights ? c->weights->weights : conv_weights(c, dnnl_format_tag_any, dnnl_format_tag_any);
     dnnl_alg_kind_t alg = c->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
     /* What the last window leaves over is cut off by less (or negative) padding behind. */
-    dnnl_dims_t stride = { c->stride, c->stride }, before = { c->pad, c->pad }, behind = {
-        (dnnl_dim_t)(c->out.h - 1) * c->stride + c->size - c->in.h - c->pad,
-        (dnnl_dim_t)(c->out.w - 1) * c->stride + c->size - c->in.w - c->pad,
-    };
+    dnnl_dims_t stride = { c->stride, c->stride }, before = { c->pad, c->pad },
+                behind = {
+                    (dnnl_dim_t)(c->out.h - 1) * c->stride + c->size - c->in.h - c->pad,
+                    (dnnl_dim_t)(c->out.w - 1) * c->stride + c->size - c->in.w - c->pad,
+                };
     dnnl_convolution_desc_t d;
     dnnl_status_t s;
     if (pass == PASS_DATA)
@@ -308,28 +323,44 @@ int dnn_conv(struct op *op, const struct cpu *cpu, const struct dnn_conv *c, enu
     else if (pass == PASS_WEIGHTS)
         s = dnnl_convolution_backward_weights_desc_init(&d, alg, &x, &w, NULL, &y, stride, before, behind);
     else
-        s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, alg, &x, &w, &b, &y, stride, before, behind);
+        s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, alg, &x, &w, &b, &y, stride, before,
+                                               behind);
     TRY(status(s, "this convolution", e));
-    return make_from(op, cpu, &d, forward, c->act, pass == PASS_DATA ? data : pass == PASS_WEIGHTS ? weights : run,
+    return make_from(op, cpu, &d, forward, c->act,
+                     pass == PASS_DATA      ? data
+                     : pass == PASS_WEIGHTS ? weights
+                                            : run,
                      "this convolution", e);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the rest ---- */
 
 int dnn_norm(struct op *op, const struct cpu *cpu, struct shape shape, const struct layout *layout, int relu,
              enum pass_kind pass, const struct op *forward, struct err *e)
 {
     static const int train[] = { DNNL_ARG_SRC,  DNNL_ARG_SCALE,    DNNL_ARG_SHIFT,     DNNL_ARG_DST,
                                  DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_WORKSPACE, 0 };
-    static const int train_plain[] = { DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST,
-                                       DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, 0 };
-    static const int infer[] = { DNNL_ARG_SRC,   DNNL_ARG_MEAN,  DNNL_ARG_VARIANCE,
-                                 DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST, 0 };
-    static const int back[] = { DNNL_ARG_SRC, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_DIFF_DST, DNNL_ARG_SCALE,
-                                DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT, DNNL_ARG_WORKSPACE, 0 };
-    static const int back_plain[] = { DNNL_ARG_SRC,   DNNL_ARG_MEAN,     DNNL_ARG_VARIANCE,   DNNL_ARG_DIFF_DST,
-                                      DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SCALE,
-                                      DNNL_ARG_DIFF_SHIFT, 0 };
+    static const int train_plain[] = {
+        DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, 0
+    };
+    static const int infer[] = {
+        DNNL_ARG_SRC, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST, 0
+    };
+    static const int back[] = { DNNL_ARG_SRC,
+                                DNNL_ARG_MEAN,
+                                DNNL_ARG_VARIANCE,
+                                DNNL_ARG_DIFF_DST,
+                                DNNL_ARG_SCALE,
+                                DNNL_ARG_SHIFT,
+                                DNNL_ARG_DIFF_SRC,
+                                DNNL_ARG_DIFF_SCALE,
+                                DNNL_ARG_DIFF_SHIFT,
+                                DNNL_ARG_WORKSPACE,
+                                0 };
+    static const int back_plain[] = {
+        DNNL_ARG_SRC,   DNNL_ARG_MEAN,     DNNL_ARG_VARIANCE,   DNNL_ARG_DIFF_DST,   DNNL_ARG_SCALE,
+        DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT, 0
+    };
     const float epsilon = 1e-5f;
     unsigned flags = dnnl_use_scale | dnnl_use_shift | (relu ? dnnl_fuse_norm_relu : 0u) |
                      (pass == PASS_INFER ? dnnl_use_global_stats : 0u);
@@ -339,11 +370,15 @@ int dnn_norm(struct op *op, const struct cpu *cpu, struct shape shape, const str
     dnnl_batch_normalization_desc_t d;
     if (pass == PASS_DATA) {
         dnnl_batch_normalization_backward_desc_init(&d, dnnl_backward, &x, &x, epsilon, flags);
-        return make_from(op, cpu, &d, forward, ACT_LINEAR, relu ? back : back_plain, "batch normalisation's gradient", e);
+        return make_from(op, cpu, &d, forward, ACT_LINEAR, relu ? back : back_plain,
+                         "batch normalisation's gradient", e);
     }
     dnnl_batch_normalization_forward_desc_init(
         &d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training, &x, epsilon, flags);
-    return make_from(op, cpu, &d, NULL, ACT_LINEAR, pass == PASS_INFER ? infer : relu ? train : train_plain,
+    return make_from(op, cpu, &d, NULL, ACT_LINEAR,
+                     pass == PASS_INFER ? infer
+                     : relu             ? train
+                                        : train_plain,
                      "batch normalisation", e);
 }
 
@@ -356,26 +391,32 @@ int dnn_pool(struct op *op, const struct cpu *cpu, const struct dnn_pool *p, enu
     dnnl_memory_desc_t x = tensor_in(p->in, p->layout), y = tensor_in(p->out, p->layout);
     dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride + p->size - p->in.h - p->before;
     dnnl_dim_t right = (dnnl_dim_t)(p->out.w - 1) * p->stride + p->size - p->in.w - p->before;
-    dnnl_dims_t stride = { p->stride, p->stride }, window = { p->size, p->size }, before = { p->before, p->before };
+    dnnl_dims_t stride = { p->stride, p->stride }, window = { p->size, p->size },
+                before = { p->before, p->before };
     dnnl_dims_t behind = { below > 0 ? below : 0, right > 0 ? right : 0 };
     dnnl_pooling_desc_t d;
     dnnl_status_t s;
     if (pass == PASS_DATA)
         s = dnnl_pooling_backward_desc_init(&d, dnnl_pooling_max, &x, &y, stride, window, before, behind);
     else
-        s = dnnl_pooling_forward_desc_init(&d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training,
-                                           dnnl_pooling_max, &x, &y, stride, window, before, behind);
+        s = dnnl_pooling_forward_desc_init(
+            &d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training, dnnl_pooling_max, &x, &y,
+            stride, window, before, behind);
     TRY(status(s, "this pooling", e));
-    return make_from(op, cpu, &d, forward, ACT_LINEAR, pass == PASS_DATA ? back : pass == PASS_INFER ? infer : train,
+    return make_from(op, cpu, &d, forward, ACT_LINEAR,
+                     pass == PASS_DATA    ? back
+                     : pass == PASS_INFER ? infer
+                                          : train,
                      "this pooling", e);
 }
 
-int dnn_gemm(const struct cpu *cpu, int ta, int tb, size_t m, size_t n, size_t k, const float *a, const float *b,
-             float beta, float *c)
+int dnn_gemm(const struct cpu *cpu, int ta, int tb, size_t m, size_t n, size_t k, const float *a,
+             const float *b, float beta, float *c)
 {
     int was = threads_set(cpu->threads);
-    dnnl_status_t s = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1, a,
-                                 (dnnl_dim_t)(ta ? m : k), b, (dnnl_dim_t)(tb ? k : n), beta, c, (dnnl_dim_t)n);
+    dnnl_status_t s =
+        dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1, a,
+                   (dnnl_dim_t)(ta ? m : k), b, (dnnl_dim_t)(tb ? k : n), beta, c, (dnnl_dim_t)n);
     threads_set(was);
     return status(s, "", NULL);
 }

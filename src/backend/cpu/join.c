@@ -24,7 +24,7 @@ enum { PIECE = 1024 }; /* numbers that stay in the nearest cache between two loo
 
 static size_t flat(const struct join *s, size_t rows) { return rows * s->out.row; }
 
-/* ---- plan ------------------------------------------------------------------------------------------------------------ */
+/* ---- plan ---- */
 
 static int plan_add(struct backend *be, const struct add_desc *d, struct tensor *out, struct join_plan *plan,
                     struct err *e)
@@ -32,15 +32,24 @@ static int plan_add(struct backend *be, const struct add_desc *d, struct tensor 
     *plan = (struct join_plan){ 0 };
     struct shape a = d->a->shape, b = d->b->shape;
     int up = a.w > b.w ? a.w / b.w : 1, down = b.w > a.w ? b.w / a.w : 1;
-    if ((size_t)a.w * (size_t)down != (size_t)b.w * (size_t)up || (size_t)a.h * (size_t)down != (size_t)b.h * (size_t)up)
-        return fail(e, E_ARG, "maps of %d x %d and %d x %d cannot be added: one must be a whole multiple of the other",
+    if ((size_t)a.w * (size_t)down != (size_t)b.w * (size_t)up ||
+        (size_t)a.h * (size_t)down != (size_t)b.h * (size_t)up)
+        return fail(e, E_ARG,
+                    "maps of %d x %d and %d x %d cannot be added: one must be a whole multiple of the other",
                     a.w, a.h, b.w, b.h);
     TRY(order_tensor(out, d->a->layout, e));
     struct join *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan an addition");
-    *s = (struct join){ .cpu = cpu_of(be), .rows = (size_t)a.n, .rows_back = (size_t)d->rows_back,
-                        .out = order_of(a, d->a->layout), .act = d->act, .alpha = (float)d->alpha,
-                        .beta = (float)d->beta, .add = { d->add_a, d->add_b }, .a = a, .b = b,
+    *s = (struct join){ .cpu = cpu_of(be),
+                        .rows = (size_t)a.n,
+                        .rows_back = (size_t)d->rows_back,
+                        .out = order_of(a, d->a->layout),
+                        .act = d->act,
+                        .alpha = (float)d->alpha,
+                        .beta = (float)d->beta,
+                        .add = { d->add_a, d->add_b },
+                        .a = a,
+                        .b = b,
                         .of_b = order_of(b, d->b->layout) };
     s->same = a.c == b.c && a.h == b.h && a.w == b.w;
     s->moved = s->same && !order_same(a, d->a->layout, d->b->layout);
@@ -52,8 +61,8 @@ static int plan_add(struct backend *be, const struct add_desc *d, struct tensor 
     return OK;
 }
 
-static int plan_concat(struct backend *be, const struct concat_desc *d, struct tensor *out, struct join_plan *plan,
-                       struct err *e)
+static int plan_concat(struct backend *be, const struct concat_desc *d, struct tensor *out,
+                       struct join_plan *plan, struct err *e)
 {
     *plan = (struct join_plan){ 0 };
     const struct layout *first = d->in[0]->layout;
@@ -77,7 +86,7 @@ static void join_drop(struct join_plan *plan)
     plan->self = NULL;
 }
 
-/* ---- addition of equal shapes: one pass over memory ------------------------------------------------------------------ */
+/* ---- addition of equal shapes: one pass over memory ---- */
 
 CPU_CLONES static void add_scaled(size_t n, float alpha, const float *a, float beta, const float *b, float *y)
 {
@@ -143,7 +152,11 @@ static int forward_same(const struct join *s, const void *const *x, void *y, voi
 static int backward_same(const struct join *s, const void *y, const void *gy, void *const *gx, void *scratch)
 {
     int moved = s->moved && gx[1];
-    struct elements k = { .s = s, .y = y, .g = gy, .to = gx[0], .gb = moved ? cpu_at(scratch, s->at_b) : gx[1],
+    struct elements k = { .s = s,
+                          .y = y,
+                          .g = gy,
+                          .to = gx[0],
+                          .gb = moved ? cpu_at(scratch, s->at_b) : gx[1],
                           .add_b = !moved && s->add[1] };
     cpu_share(s->cpu, flat(s, s->rows_back), PIECE, add_back_part, &k);
     if (!moved) return OK;
@@ -153,7 +166,7 @@ static int backward_same(const struct join *s, const void *y, const void *gy, vo
     return OK;
 }
 
-/* ---- addition on the overlap of unequal shapes ---------------------------------------------------------------------- */
+/* ---- addition on the overlap of unequal shapes ---- */
 
 /* to = keep * to + factor * from, for the elements of a and b that meet. Either side is in a or in b. */
 struct overlap {
@@ -168,9 +181,11 @@ static void overlap_rows(void *ctx, size_t first, size_t last)
 {
     const struct overlap *k = ctx;
     const struct join *s = k->s;
-    size_t up = s->a.w > s->b.w ? (size_t)(s->a.w / s->b.w) : 1, down = s->b.w > s->a.w ? (size_t)(s->b.w / s->a.w) : 1;
+    size_t up = s->a.w > s->b.w ? (size_t)(s->a.w / s->b.w) : 1,
+           down = s->b.w > s->a.w ? (size_t)(s->b.w / s->a.w) : 1;
     size_t aw = (size_t)s->a.w, bw = (size_t)s->b.w, width = aw < bw ? aw : bw;
-    size_t channels = s->out.c < s->of_b.c ? s->out.c : s->of_b.c, pixels = s->out.hw < s->of_b.hw ? s->out.hw : s->of_b.hw;
+    size_t channels = s->out.c < s->of_b.c ? s->out.c : s->of_b.c,
+           pixels = s->out.hw < s->of_b.hw ? s->out.hw : s->of_b.hw;
     for (size_t n = first; n < last; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t p = 0; p < pixels; p++) {
@@ -204,7 +219,8 @@ static int forward_overlap(const struct join *s, const void *const *x, float *y)
     return OK;
 }
 
-static int backward_overlap(const struct join *s, const void *y, const void *gy, void *const *gx, void *scratch)
+static int backward_overlap(const struct join *s, const void *y, const void *gy, void *const *gx,
+                            void *scratch)
 {
     size_t n = flat(s, s->rows_back);
     const float *g = gy;
@@ -229,7 +245,7 @@ static int backward_overlap(const struct join *s, const void *y, const void *gy,
     return OK;
 }
 
-/* ---- concatenation ------------------------------------------------------------------------------------------------------ */
+/* ---- concatenation ---- */
 
 static int forward_concat(const struct join *s, const void *const *x, void *y)
 {
@@ -263,8 +279,8 @@ static int join_forward(const struct join_plan *plan, const void *const *x, void
     return OK;
 }
 
-static int join_backward(const struct join_plan *plan, const void *y, const void *gy, void *const *gx, const int *add,
-                         void *scratch)
+static int join_backward(const struct join_plan *plan, const void *y, const void *gy, void *const *gx,
+                         const int *add, void *scratch)
 {
     const struct join *s = plan->self;
     if (s->nin) return backward_concat(s, gy, gx, add);

@@ -7,9 +7,9 @@ enum { SPLITS = 2 };
 /* Rows [row, row + rows): one forward pass as far as statistics go. */
 struct half {
     int row, rows;
-    size_t offset;    /* of its first row, bytes */
-    size_t stats;     /* of its mean, and behind that its variance, in stats; bytes */
-    size_t workspace; /* offset, bytes */
+    size_t offset;       /* of its first row, bytes */
+    size_t stats;        /* of its mean, and behind that its variance, in stats; bytes */
+    size_t workspace;    /* offset, bytes */
     struct op run, back; /* back is not made where the backward pass leaves the half out */
 };
 
@@ -17,26 +17,30 @@ struct norm {
     const struct cpu *cpu;
     struct half half[SPLITS];
     int nhalves, train, relu;
-    size_t c, hw, vector;       /* channels, pixels; bytes that hold a number a channel */
-    size_t at_scale, at_bias;   /* in scratch: gradients before they are added */
+    size_t c, hw, vector;     /* channels, pixels; bytes that hold a number a channel */
+    size_t at_scale, at_bias; /* in scratch: gradients before they are added */
 };
 
 /* Where the arguments stand: see dnn_norm. */
 enum { TRAIN_MASK = 6 };
 
-static int plan_half(struct norm *s, struct half *h, const struct norm_desc *d, struct norm_plan *plan, struct err *e)
+static int plan_half(struct norm *s, struct half *h, const struct norm_desc *d, struct norm_plan *plan,
+                     struct err *e)
 {
     struct shape shape = d->in->shape;
     shape.n = h->rows;
     h->offset = cpu_rows_bytes(d->in, h->row);
-    TRY(dnn_norm(&h->run, s->cpu, shape, d->in->layout, s->relu, d->train ? PASS_TRAIN : PASS_INFER, NULL, e));
-    plan->scratch_bytes = plan->scratch_bytes > h->run.scratch_bytes ? plan->scratch_bytes : h->run.scratch_bytes;
+    TRY(dnn_norm(&h->run, s->cpu, shape, d->in->layout, s->relu, d->train ? PASS_TRAIN : PASS_INFER, NULL,
+                 e));
+    plan->scratch_bytes =
+        plan->scratch_bytes > h->run.scratch_bytes ? plan->scratch_bytes : h->run.scratch_bytes;
     if (!d->train) return OK;
     h->stats = cpu_carve(&plan->stats_bytes, 2 * s->vector);
     if (s->relu) h->workspace = cpu_carve(&plan->workspace_bytes, op_arg_bytes(&h->run, TRAIN_MASK));
     if (h->row + h->rows > d->rows_back) return OK;
     TRY(dnn_norm(&h->back, s->cpu, shape, d->in->layout, s->relu, PASS_DATA, &h->run, e));
-    plan->scratch_bytes = plan->scratch_bytes > h->back.scratch_bytes ? plan->scratch_bytes : h->back.scratch_bytes;
+    plan->scratch_bytes =
+        plan->scratch_bytes > h->back.scratch_bytes ? plan->scratch_bytes : h->back.scratch_bytes;
     return OK;
 }
 
@@ -67,8 +71,8 @@ static int plan_all(struct norm *s, const struct norm_desc *d, struct norm_plan 
     return OK;
 }
 
-static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct norm_plan *plan,
-                     struct err *e)
+static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out,
+                     struct norm_plan *plan, struct err *e)
 {
     *plan = (struct norm_plan){ 0 };
     TRY(order_tensor(out, d->in->layout, e));
@@ -106,18 +110,20 @@ static void move_running(const struct norm *s, const void *stats, double pace, r
     }
 }
 
-static int forward_half(const struct norm *s, const struct half *h, const void *x, const real *scale, const real *bias,
-                        void *stats, void *workspace, void *y, void *scratch)
+static int forward_half(const struct norm *s, const struct half *h, const void *x, const real *scale,
+                        const real *bias, void *stats, void *workspace, void *y, void *scratch)
 {
     char *mean = cpu_at(stats, h->stats);
     void *mask = s->relu ? cpu_at(workspace, h->workspace) : NULL;
-    return op_run(&h->run, (const void *[]){ (const char *)x + h->offset, scale, bias, cpu_at(y, h->offset), mean,
-                                             mean + s->vector, mask },
+    return op_run(&h->run,
+                  (const void *[]){ (const char *)x + h->offset, scale, bias, cpu_at(y, h->offset), mean,
+                                    mean + s->vector, mask },
                   scratch);
 }
 
-static int norm_forward(const struct norm_plan *plan, const void *x, const real *scale, const real *bias, real *mean,
-                        real *var, double pace, void *stats, void *workspace, void *y, void *scratch)
+static int norm_forward(const struct norm_plan *plan, const void *x, const real *scale, const real *bias,
+                        real *mean, real *var, double pace, void *stats, void *workspace, void *y,
+                        void *scratch)
 {
     const struct norm *s = plan->self;
     if (!s->train) return op_run(&s->half[0].run, (const void *[]){ x, mean, var, scale, bias, y }, scratch);
@@ -127,26 +133,29 @@ static int norm_forward(const struct norm_plan *plan, const void *x, const real 
     return OK;
 }
 
-static int backward_half(const struct norm *s, const struct half *h, const void *x, const real *scale, const void *stats,
-                         const void *workspace, const void *gy, void *gx, real *gscale, real *gbias, void *scratch)
+static int backward_half(const struct norm *s, const struct half *h, const void *x, const real *scale,
+                         const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
+                         real *gbias, void *scratch)
 {
     const char *mean = (const char *)stats + h->stats;
     const void *mask = s->relu ? (const char *)workspace + h->workspace : NULL;
-    return op_run(&h->back, (const void *[]){ (const char *)x + h->offset, mean, mean + s->vector,
-                                              (const char *)gy + h->offset, scale, scale, cpu_at(gx, h->offset), gscale,
-                                              gbias, mask },
+    return op_run(&h->back,
+                  (const void *[]){ (const char *)x + h->offset, mean, mean + s->vector,
+                                    (const char *)gy + h->offset, scale, scale, cpu_at(gx, h->offset), gscale,
+                                    gbias, mask },
                   scratch);
 }
 
 static int norm_backward(const struct norm_plan *plan, const void *x, const void *y, const real *scale,
-                         const void *stats, const void *workspace, const void *gy, void *gx, real *gscale, real *gbias,
-                         int add, void *scratch)
+                         const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
+                         real *gbias, int add, void *scratch)
 {
     const struct norm *s = plan->self;
     (void)y; /* a fused relu left a mask in the workspace */
     for (int i = 0; i < s->nhalves && s->half[i].back.primitive; i++) {
         int sum = add || i;
-        float *gs = sum ? cpu_at(scratch, s->at_scale) : gscale, *gb = sum ? cpu_at(scratch, s->at_bias) : gbias;
+        float *gs = sum ? cpu_at(scratch, s->at_scale) : gscale,
+              *gb = sum ? cpu_at(scratch, s->at_bias) : gbias;
         TRY(backward_half(s, &s->half[i], x, scale, stats, workspace, gy, gx, gs, gb, scratch));
         for (size_t c = 0; c < s->c && sum; c++) {
             gscale[c] += gs[c];

@@ -27,10 +27,12 @@ const struct layout *order_layout(struct shape s, int block, int *known)
 int order_tensor(struct tensor *t, const struct layout *l, struct err *e)
 {
     struct shape s = t->shape;
-    size_t padded = (size_t)s.c + 16, n; /* 16: the largest padding; keeps the sums in order_of from wrapping */
+    size_t padded = (size_t)s.c + 16,
+           n; /* 16: the largest padding; keeps the sums in order_of from wrapping */
     if (mem_mul(padded, (size_t)s.h, &n) || mem_mul(n, (size_t)s.w, &n) || mem_mul(n, (size_t)s.n, &n) ||
         mem_mul(n, sizeof(float), &n))
-        return fail(e, E_MEM, "a tensor of %d x %d x %d x %d numbers does not fit into memory", s.n, s.c, s.h, s.w);
+        return fail(e, E_MEM, "a tensor of %d x %d x %d x %d numbers does not fit into memory", s.n, s.c, s.h,
+                    s.w);
     t->layout = l;
     t->bytes = order_of(s, l).row * (size_t)s.n * sizeof(float);
     return OK;
@@ -67,7 +69,8 @@ static void copy_strided(float *to, size_t to_step, const float *from, size_t fr
         for (size_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];
 }
 
-/* Between different blocks: pixels in pieces, so that the lines of memory that the channels share stay in the cache. */
+/* Between different blocks: pixels in pieces, so that the lines of memory that the channels share stay in the
+ * cache. */
 static void copy_row(const struct copy *k, size_t n)
 {
     enum { PIECE = 64 };
@@ -99,8 +102,8 @@ static void copy_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-void order_copy(const struct cpu *cpu, const struct view *to, const struct view *from, size_t rows, size_t channels,
-                int add)
+void order_copy(const struct cpu *cpu, const struct view *to, const struct view *from, size_t rows,
+                size_t channels, int add)
 {
     struct copy k = { to, from, channels, add };
     cpu_share(cpu, rows, 1, copy_rows, &k);
@@ -155,7 +158,8 @@ static void sum_parts(void *ctx, size_t first, size_t last)
 {
     const struct sums *k = ctx;
     for (size_t i = first; i < last; i++) {
-        size_t c = i / k->parts * k->order.block + i % k->parts * k->width, end = (i / k->parts + 1) * k->order.block;
+        size_t c = i / k->parts * k->order.block + i % k->parts * k->width,
+               end = (i / k->parts + 1) * k->order.block;
         if (end > k->order.c) end = k->order.c;
         size_t width = c >= end ? 0 : end - c < k->width ? end - c : k->width;
         double sum[WIDTH] = { 0 };
@@ -165,9 +169,12 @@ static void sum_parts(void *ctx, size_t first, size_t last)
     }
 }
 
-void order_sums(const struct cpu *cpu, struct shape s, const struct layout *l, const float *x, float *out, int add)
+void order_sums(const struct cpu *cpu, struct shape s, const struct layout *l, const float *x, float *out,
+                int add)
 {
-    struct sums k = { order_of(s, !l && s.h * s.w == 1 ? &channels_last : l), (size_t)s.n, WIDTH, 1, x, out, add };
+    struct sums k = {
+        order_of(s, !l && s.h * s.w == 1 ? &channels_last : l), (size_t)s.n, WIDTH, 1, x, out, add
+    };
     if (k.order.block < WIDTH) k.width = k.order.block;
     k.parts = (k.order.block + k.width - 1) / k.width;
     cpu_share(cpu, k.order.blocks * k.parts, 1, sum_parts, &k);

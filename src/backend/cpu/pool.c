@@ -23,8 +23,8 @@ static void pool_drop(struct pool_plan *plan)
     plan->self = NULL;
 }
 
-/* The backward pass over fewer rows needs a forward primitive of that many rows to be made from; the workspace of the
- * real one begins with the same rows. */
+/* The backward pass over fewer rows needs a forward primitive of that many rows to be made from; the
+ * workspace of the real one begins with the same rows. */
 static int plan_back(struct pool *s, struct dnn_pool p, int rows_back, struct err *e)
 {
     struct op hint;
@@ -35,8 +35,8 @@ static int plan_back(struct pool *s, struct dnn_pool p, int rows_back, struct er
     return rc;
 }
 
-static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct pool_plan *plan,
-                    struct err *e)
+static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out,
+                    struct pool_plan *plan, struct err *e)
 {
     struct dnn_pool p = { d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
     TRY(dnn_pool(&s->run, s->cpu, &p, d->train ? PASS_TRAIN : PASS_INFER, NULL, e));
@@ -51,8 +51,8 @@ static int plan_max(struct pool *s, const struct pool_desc *d, const struct tens
     return OK;
 }
 
-static int pool_plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct pool_plan *plan,
-                     struct err *e)
+static int pool_plan(struct backend *be, const struct pool_desc *d, struct tensor *out,
+                     struct pool_plan *plan, struct err *e)
 {
     *plan = (struct pool_plan){ 0 };
     TRY(order_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
@@ -69,7 +69,7 @@ static int pool_plan(struct backend *be, const struct pool_desc *d, struct tenso
     return rc;
 }
 
-/* ---- average over the map: dense n, c, 1, 1 on the other side ----------------------------------------------------- */
+/* ---- average over the map: dense n, c, 1, 1 on the other side ---- */
 
 struct average {
     const struct order *in;
@@ -125,8 +125,8 @@ static int pool_forward(const struct pool_plan *plan, const void *x, void *y, vo
     return OK;
 }
 
-static int pool_backward(const struct pool_plan *plan, const void *workspace, const void *gy, void *gx, int add,
-                         void *scratch)
+static int pool_backward(const struct pool_plan *plan, const void *workspace, const void *gy, void *gx,
+                         int add, void *scratch)
 {
     const struct pool *s = plan->self;
     if (s->kind == POOL_AVERAGE) {

@@ -22,9 +22,12 @@ CPU_CLONES static void update_range(const struct update *k, size_t from, size_t 
 
 static void update_part(void *ctx, size_t from, size_t to) { update_range(ctx, from, to); }
 
-static int sgd_update(struct backend *be, void *w, const void *g, void *v, size_t n, const struct sgd_step *step)
+static int sgd_update(struct backend *be, void *w, const void *g, void *v, size_t n,
+                      const struct sgd_step *step)
 {
-    struct update k = { w, v, g, (float)step->rate, (float)step->momentum, (float)step->decay, (float)step->average };
+    struct update k = {
+        w, v, g, (float)step->rate, (float)step->momentum, (float)step->decay, (float)step->average
+    };
     cpu_share(cpu_of(be), n, 4096, update_part, &k);
     return OK;
 }

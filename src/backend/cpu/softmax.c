@@ -12,8 +12,8 @@ struct softmax {
     size_t at_loss; /* in scratch: a loss a row, so that their sum has one order whatever the threads */
 };
 
-static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct softmax_plan *plan,
-                        struct err *e)
+static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct tensor *out,
+                        struct softmax_plan *plan, struct err *e)
 {
     *plan = (struct softmax_plan){ 0 };
     size_t inputs = shape_row(d->in->shape);
@@ -23,9 +23,13 @@ static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct
     struct softmax *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a softmax");
     struct shape shape = d->in->shape;
-    *s = (struct softmax){ .cpu = cpu_of(be), .in = order_of(shape, d->in->layout), .dense = order_of(shape, NULL),
-                           .rows = (size_t)shape.n, .rows_back = (size_t)d->rows_back,
-                           .group = inputs / (size_t)d->groups, .temperature = d->temperature,
+    *s = (struct softmax){ .cpu = cpu_of(be),
+                           .in = order_of(shape, d->in->layout),
+                           .dense = order_of(shape, NULL),
+                           .rows = (size_t)shape.n,
+                           .rows_back = (size_t)d->rows_back,
+                           .group = inputs / (size_t)d->groups,
+                           .temperature = d->temperature,
                            .smooth = d->smooth };
     s->flat = order_same(shape, d->in->layout, NULL);
     if (!s->flat) cpu_carve(&plan->scratch_bytes, s->dense.row * s->rows * sizeof(float));
@@ -92,13 +96,14 @@ static int labels_valid(const struct softmax *s, const int *label, int scored)
     return scored >= 0 && (size_t)scored <= s->rows;
 }
 
-static int softmax_forward(const struct softmax_plan *plan, const void *x, const int *label, int scored, void *p,
-                           double *loss, void *scratch)
+static int softmax_forward(const struct softmax_plan *plan, const void *x, const int *label, int scored,
+                           void *p, double *loss, void *scratch)
 {
     const struct softmax *s = plan->self;
     if (!labels_valid(s, label, scored)) return E_ARG;
-    struct job k = { .s = s, .x = x, .to = p, .label = label, .scored = (size_t)scored,
-                     .loss = cpu_at(scratch, s->at_loss) };
+    struct job k = {
+        .s = s, .x = x, .to = p, .label = label, .scored = (size_t)scored, .loss = cpu_at(scratch, s->at_loss)
+    };
     if (!s->flat) {
         struct view from = { s->in, 0, (float *)x }, to = { s->dense, 0, scratch };
         order_copy(s->cpu, &to, &from, s->rows, s->in.c, 0);
@@ -142,7 +147,12 @@ static int softmax_backward(const struct softmax_plan *plan, const void *p, cons
 {
     const struct softmax *s = plan->self;
     if (!labels_valid(s, label, scored)) return E_ARG;
-    struct job k = { .s = s, .x = p, .gy = gy, .to = s->flat ? gx : scratch, .label = label, .scored = (size_t)scored,
+    struct job k = { .s = s,
+                     .x = p,
+                     .gy = gy,
+                     .to = s->flat ? gx : scratch,
+                     .label = label,
+                     .scored = (size_t)scored,
                      .add = s->flat && add };
     cpu_share(s->cpu, s->rows_back, 1, backward_rows, &k);
     if (s->flat) return OK;

@@ -1,0 +1,294 @@
+/* The public face (include/darknet.h): one handle for a device, a net, and its programs. */
+#include "core/mem.h"
+#include "darknet.h"
+#include "net/net.h"
+
+#define X(name, number, text) _Static_assert((int)name == (int)D##name, "codes are those of core/err.h");
+#define DE_ARG    DN_ARG
+#define DE_CFG    DN_CFG
+#define DE_FILE   DN_FILE
+#define DE_FORMAT DN_FORMAT
+#define DE_MEM    DN_MEM
+#define DE_DEVICE DN_DEVICE
+#define DE_NUMBER DN_NUMBER
+ERR_LIST(X)
+#undef X
+
+struct dn_net {
+    struct backend *be;
+    struct net *net;
+    struct program *plain, *paired; /* training; the first to be opened owns the packing of the weights */
+    struct program *infer;
+    int train, rows; /* as opened; rows: of the inference program */
+    int part;        /* mini-batches of this iteration so far */
+    double ce;       /* their sum */
+    int stale;       /* weights have changed since infer folded them */
+};
+
+const char *dn_version(void) { return DN_VERSION; }
+
+/* Hands a result to the caller. */
+static int give(int rc, const struct err *e, dn_error *out)
+{
+    if (!rc || !out) return rc;
+    const char *msg = e->code == rc && *e->msg ? e->msg : err_text(rc);
+    _Static_assert(sizeof out->msg >= sizeof e->msg, "messages are handed over whole");
+    size_t i = 0;
+    for (; msg[i]; i++) out->msg[i] = msg[i];
+    out->msg[i] = 0;
+    return out->code = rc;
+}
+
+/* ---- opening ---- */
+
+static int open_cfg(struct cfg **cfg, const char *path, const dn_options *o, struct err *e)
+{
+    TRY(cfg_read(cfg, path, e));
+    for (const char *const *s = o->set; s && *s; s++) {
+        int rc = cfg_override(*cfg, *s, e);
+        if (!rc) continue;
+        cfg_free(*cfg);
+        return rc;
+    }
+    return OK;
+}
+
+static int open_net(dn_net *d, const char *path, const dn_options *o, struct err *e)
+{
+    struct cfg *cfg;
+    const struct notes notes = { o->say, o->say_ctx };
+    TRY(backend_open(&d->be, o->device ? o->device : backend_at(0)->name, o->threads, e));
+    TRY(open_cfg(&cfg, path, o, e));
+    TRY(net_open(&d->net, cfg, d->be, o->seed, &notes, e));
+    d->train = o->train != 0;
+    d->rows = o->rows ? o->rows : d->net->mini;
+    d->stale = 1;
+    return OK;
+}
+
+int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *error)
+{
+    struct err e = { 0 };
+    const dn_options defaults = { 0 }, *o = options ? options : &defaults;
+    if (!out) return give(fail(&e, E_ARG, "dn_open: nowhere to put the handle (NULL)"), &e, error);
+    *out = NULL;
+    if (!cfg) return give(fail(&e, E_ARG, "dn_open: no cfg given (NULL)"), &e, error);
+    if (o->threads < 0 || o->rows < 0)
+        return give(fail(&e, E_ARG, "dn_open: threads=%d, rows=%d: expected 0 or more", o->threads, o->rows), &e, error);
+    dn_net *d = mem_alloc(1, sizeof *d);
+    int rc = d ? open_net(d, cfg, o, &e) : fail(&e, E_MEM, "not enough memory for the net");
+    if (rc)
+        dn_close(d);
+    else
+        *out = d;
+    return give(rc, &e, error);
+}
+
+void dn_close(dn_net *d)
+{
+    if (!d) return;
+    program_close(d->infer);
+    program_close(d->paired);
+    program_close(d->plain);
+    net_close(d->net);
+    backend_close(d->be);
+    mem_free(d);
+}
+
+/* ---- shapes ---- */
+
+int dn_classes(const dn_net *d) { return d ? d->net->classes : 0; }
+uint64_t dn_seen(const dn_net *d) { return d ? d->net->seen : 0; }
+
+int dn_input(const dn_net *d, int *channels, int *height, int *width)
+{
+    int c = 0, h = 0, w = 0;
+    if (d) {
+        const struct net_config *n = &d->net->config;
+        int image = n->channels && n->height && n->width;
+        c = image ? n->channels : n->inputs;
+        h = image ? n->height : 1;
+        w = image ? n->width : 1;
+    }
+    if (channels) *channels = c;
+    if (height) *height = h;
+    if (width) *width = w;
+    return c * h * w;
+}
+
+static uint64_t images_per_update(const struct net *n) { return (uint64_t)n->mini * (uint64_t)n->config.subdivisions; }
+static uint64_t iteration(const dn_net *d) { return d->net->seen / images_per_update(d->net) + 1; }
+
+static int is_paired(const dn_net *d)
+{
+    return d->net->pair_loader && iteration(d) % (uint64_t)d->net->wants.every == 0;
+}
+
+int dn_rows(const dn_net *d, int *second)
+{
+    int rows = d && d->train ? d->net->mini : 0;
+    if (second) *second = rows && is_paired(d) ? rows : 0;
+    return rows;
+}
+
+/* ---- programs ---- */
+
+static int open_program(dn_net *d, struct program **p, struct program_desc desc, struct err *e)
+{
+    return *p ? OK : program_open(p, d->net, &desc, e);
+}
+
+static int open_training(dn_net *d, int paired, struct err *e)
+{
+    struct program_desc desc = { .rows = d->net->mini, .paired = paired, .train = 1 };
+    return open_program(d, paired ? &d->paired : &d->plain, desc, e);
+}
+
+static int open_inference(dn_net *d, struct err *e)
+{
+    return open_program(d, &d->infer, (struct program_desc){ .rows = d->rows }, e);
+}
+
+/* Parameters come with the first program, and that must be a training one if the net is to learn. */
+static int open_params(dn_net *d, struct err *e)
+{
+    if (!d->train) return open_inference(d, e);
+    return d->plain || d->paired ? OK : open_training(d, d->net->pair_loader && d->net->wants.every == 1, e);
+}
+
+static int check(const dn_net *d, const char *function, int given, struct err *e)
+{
+    if (!d) return fail(e, E_ARG, "%s: no net given (NULL)", function);
+    return given ? OK : fail(e, E_ARG, "%s: an argument is NULL", function);
+}
+
+/* ---- files ---- */
+
+static int load(dn_net *d, const char *path, struct err *e)
+{
+    int layers;
+    TRY(check(d, "dn_load", path != NULL, e));
+    TRY(open_params(d, e));
+    TRY(weights_load(d->net, path, 0, &layers, e));
+    d->stale = 1;
+    d->part = 0;
+    return OK;
+}
+
+int dn_load(dn_net *d, const char *path, dn_error *error)
+{
+    struct err e = { 0 };
+    return give(load(d, path, &e), &e, error);
+}
+
+static int save(dn_net *d, const char *path, struct err *e)
+{
+    TRY(check(d, "dn_save", path != NULL, e));
+    TRY(open_params(d, e));
+    return weights_save(d->net, path, d->net->n, d->net->seen, e);
+}
+
+int dn_save(dn_net *d, const char *path, dn_error *error)
+{
+    struct err e = { 0 };
+    return give(save(d, path, &e), &e, error);
+}
+
+/* ---- inference ---- */
+
+static int refresh(dn_net *d, struct err *e)
+{
+    if (!d->stale) return OK;
+    TRY(program_refresh(d->infer, e));
+    d->stale = 0;
+    return OK;
+}
+
+static int predict(dn_net *d, const float *x, int n, float *prob, struct err *e)
+{
+    TRY(check(d, "dn_predict", (x && prob) || !n, e));
+    if (n < 0) return fail(e, E_ARG, "dn_predict: %d images", n);
+    TRY(open_params(d, e));
+    TRY(open_inference(d, e));
+    TRY(refresh(d, e));
+    size_t image = (size_t)dn_input(d, NULL, NULL, NULL), classes = (size_t)d->net->classes;
+    for (int i = 0, rows; i < n; i += rows) {
+        rows = n - i < d->rows ? n - i : d->rows;
+        struct step s = { .x = x + (size_t)i * image, .rows = rows, .first = rows };
+        TRY(program_infer(d->infer, &s, prob + (size_t)i * classes, NULL, e));
+    }
+    return OK;
+}
+
+int dn_predict(dn_net *d, const float *images, int n, float *prob, dn_error *error)
+{
+    struct err e = { 0 };
+    return give(predict(d, images, n, prob, &e), &e, error);
+}
+
+/* ---- training ---- */
+
+static int check_batch(const dn_net *d, const dn_batch *b, struct err *e)
+{
+    int second, rows = dn_rows(d, &second);
+    TRY(check(d, "dn_step", b && b->images && b->label, e));
+    if (!d->train) return fail(e, E_ARG, "dn_step: the net was opened for inference: set train in dn_options");
+    if (b->n != rows + second)
+        return fail(e, E_ARG, "dn_step: %d images: expected %d + %d (dn_rows)", b->n, rows, second);
+    for (int i = 0; i < b->n; i++)
+        if (b->label[i] < 0 || b->label[i] >= d->net->classes)
+            return fail(e, E_ARG, "dn_step: label %d of image %d: expected 0..%d", b->label[i], i, d->net->classes - 1);
+    return OK;
+}
+
+static int train(dn_net *d, const dn_batch *b, struct step_stats *out, struct err *e)
+{
+    uint64_t now = iteration(d), parts = (uint64_t)d->net->config.subdivisions;
+    struct step s = { .x = b->images,
+                      .label = b->label,
+                      .rows = b->n,
+                      .first = d->net->mini,
+                      .add = d->part > 0,
+                      .number = (now - 1) * parts + (uint64_t)d->part,
+                      .iteration = now };
+    return program_train(b->n > s.first ? d->paired : d->plain, &s, out, e);
+}
+
+/* One mini-batch, and the update after the last of an iteration. Whatever fails, the iteration starts again. */
+static int advance(dn_net *d, const dn_batch *b, double rate, struct step_stats *s, struct err *e)
+{
+    int part = d->part, parts = d->net->config.subdivisions;
+    double ce = part ? d->ce : 0;
+    d->part = 0;
+    d->stale = 1; /* also without an update: the forward pass moves running statistics */
+    TRY(train(d, b, s, e));
+    d->ce = ce + s->ce;
+    if (part + 1 < parts) {
+        d->part = part + 1;
+        return OK;
+    }
+    TRY(net_update(d->net, rate, e));
+    net_follow_ce(d->net, d->ce / parts);
+    return OK;
+}
+
+static int step(dn_net *d, const dn_batch *b, dn_stats *out, struct err *e)
+{
+    struct step_stats s;
+    TRY(check_batch(d, b, e));
+    TRY(open_params(d, e));
+    TRY(open_training(d, is_paired(d), e));
+    uint64_t now = iteration(d);
+    double rate = net_rate(&d->net->config, d->net->seed, now);
+    TRY(advance(d, b, rate, &s, e));
+    if (out)
+        *out = (dn_stats){ .ce = s.ce, .match = s.match, .lambda = s.lambda, .center = s.center, .rate = rate,
+                           .iteration = now, .updated = !d->part };
+    return OK;
+}
+
+int dn_step(dn_net *d, const dn_batch *batch, dn_stats *stats, dn_error *error)
+{
+    struct err e = { 0 };
+    return give(step(d, batch, stats, &e), &e, error);
+}

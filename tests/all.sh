@@ -1,0 +1,27 @@
+#!/bin/sh
+# What `make test` runs once everything is built: which program in which variant, and why there.
+cd "$(dirname "$0")/.." || exit 2
+float=build/float double=build/double-ref san=build/float-address,undefined tsan=build/float-thread
+
+programs() { # programs VARIANT FOLDER...: the test programs built there
+    variant=$1
+    shift
+    for folder in "$@"; do
+        for f in tests/$folder/*.c; do
+            [ -x "$variant/${f%.c}" ] && echo "$variant/${f%.c}"
+        done
+    done
+}
+
+export DARKNET=$PWD/$float/darknet
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+
+# Units, faults and the registry under sanitizers; gradients in double, where they mean something; the lock-free parts of
+# the loader under the thread sanitizer; the rest as built for users.
+exec tests/run.sh \
+    $(programs $san unit layers faults train) \
+    $double/tests/layers/gradient $double/tests/unit/ref $double/tests/unit/match \
+    $tsan/tests/unit/loader \
+    $float/tests/layers/parity \
+    tests/golden/run.sh tests/golden/vectors.sh \
+    tests/cli/train.sh tests/cli/predict.sh tests/cli/strip.sh tests/cli/errors.sh

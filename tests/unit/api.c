@@ -1,0 +1,301 @@
+/* The public API, as a program that links the library sees it: only include/darknet.h. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "darknet.h"
+
+enum { ROWS = 4, CLASSES = 3, IMAGE = 2 * 5 * 4 };
+
+static const char cfg[] = "[net]\nbatch=8\nsubdivisions=2\nchannels=2\nheight=5\nwidth=4\nlearning_rate=.1\nmomentum=.9\n"
+                          "[convolutional]\nfilters=6\nsize=3\npad=1\nbatch_normalize=1\nactivation=leaky\n"
+                          "[avgpool]\n%s[connected]\noutput=3\nactivation=linear\n[softmax]\n";
+
+static char folder[64];
+static float images[2 * ROWS * IMAGE];
+static int label[2 * ROWS];
+
+static const char *path(const char *name)
+{
+    static char p[4][128];
+    static int turn;
+    char *s = p[turn++ % 4];
+    snprintf(s, sizeof p[0], "%s/%s", folder, name);
+    return s;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(path(name), "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Images whose brightness tells their class. */
+static int set_up(void **state)
+{
+    char text[1000];
+    (void)state;
+    strcpy(folder, "/tmp/api-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(text, sizeof text, cfg, "");
+    put("a.cfg", text);
+    snprintf(text, sizeof text, cfg, "[itra]\nwarmup=0\nlambda=.1\nevery=2\n");
+    put("itra.cfg", text);
+    for (int i = 0; i < 2 * ROWS; i++) {
+        label[i] = i % CLASSES;
+        for (int k = 0; k < IMAGE; k++)
+            images[i * IMAGE + k] = (float)(k % 7) / 14 + (float)label[i] + (float)i / 100;
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[100];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+#define ok(call) ok_(call, &e, __LINE__)
+static void ok_(int rc, const dn_error *e, int line)
+{
+    if (rc) print_error("line %d: %d: %s\n", line, rc, e->msg);
+    assert_int_equal(rc, DN_OK);
+}
+
+#define refused(call, expected, words) refused_(call, expected, words, &e, __LINE__)
+static void refused_(int rc, int expected, const char *words, const dn_error *e, int line)
+{
+    if (rc != expected || e->code != rc || !strstr(e->msg, words))
+        print_error("line %d: %d '%s', expected %d '%s'\n", line, rc, e->msg, expected, words);
+    assert_int_equal(rc, expected);
+    assert_int_equal(e->code, expected);
+    assert_non_null(strstr(e->msg, words));
+    assert_null(strchr(e->msg, '\n'));
+}
+
+static void trains_saves_and_loads(void **state)
+{
+    dn_error e;
+    dn_net *a, *b;
+    dn_stats s;
+    double first = 0;
+    float p[2][2 * ROWS * CLASSES];
+    (void)state;
+    const dn_options train = { .train = 1, .seed = 3 };
+    ok(dn_open(&a, path("a.cfg"), &train, &e));
+    ok(dn_predict(a, images, ROWS, p[1], &e)); /* the inference program must not come in the way of training */
+    for (int i = 0; i < 200; i++) {
+        const dn_batch batch = { images + i % 2 * ROWS * IMAGE, label + i % 2 * ROWS, ROWS };
+        ok(dn_step(a, &batch, &s, &e));
+        assert_int_equal(s.updated, i % 2);
+        assert_int_equal(s.iteration, i / 2 + 1);
+        assert_true(fabs(s.rate - .1) < 1e-12 && isnan(s.match) && s.lambda == 0);
+        if (i < 2) first += s.ce / 2;
+    }
+    assert_true(s.ce < first / 4);
+    assert_int_equal(dn_seen(a), 800);
+    ok(dn_predict(a, images, 2 * ROWS, p[0], &e));
+    for (int i = 0; i < 2 * ROWS; i++) {
+        float sum = 0, *row = p[0] + i * CLASSES;
+        for (int k = 0; k < CLASSES; k++) sum += row[k];
+        assert_true(fabsf(sum - 1) < 1e-5f);
+        assert_true(row[label[i]] > .5f);
+    }
+    assert_true(memcmp(p[0], p[1], sizeof p[0] / 2) != 0); /* refreshed after training */
+
+    ok(dn_save(a, path("a.weights"), &e));
+    const dn_options one = { .rows = 1 }; /* another pass size: images one by one */
+    ok(dn_open(&b, path("a.cfg"), &one, &e));
+    ok(dn_load(b, path("a.weights"), &e));
+    assert_int_equal(dn_seen(b), 800);
+    ok(dn_predict(b, images, 2 * ROWS, p[1], &e));
+    for (int i = 0; i < 2 * ROWS * CLASSES; i++) assert_true(fabsf(p[0][i] - p[1][i]) < 1e-5f);
+    dn_close(b);
+    ok(dn_open(&b, path("a.cfg"), &train, &e)); /* the same kind of handle: the same bits */
+    ok(dn_load(b, path("a.weights"), &e));
+    ok(dn_predict(b, images, 2 * ROWS, p[1], &e));
+    assert_memory_equal(p[0], p[1], sizeof p[0]);
+    dn_close(b);
+    dn_close(a);
+}
+
+static void two_handles_train_alike_and_apart(void **state)
+{
+    dn_error e;
+    dn_net *n[3];
+    float p[3][CLASSES];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const dn_options o = { .train = 1, .seed = i == 2 };
+        ok(dn_open(&n[i], path("a.cfg"), &o, &e));
+    }
+    const dn_batch batch = { images, label, ROWS };
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < 3; i++) ok(dn_step(n[i], &batch, NULL, &e));
+    for (int i = 0; i < 3; i++) ok(dn_predict(n[i], images, 1, p[i], &e));
+    assert_memory_equal(p[0], p[1], sizeof p[0]);
+    assert_true(memcmp(p[0], p[2], sizeof p[0]) != 0); /* another seed */
+    for (int i = 0; i < 3; i++) dn_close(n[i]);
+}
+
+static void getters_tell_shapes(void **state)
+{
+    dn_error e;
+    dn_net *n;
+    int c, h, w, second;
+    (void)state;
+    const dn_options train = { .train = 1 };
+    ok(dn_open(&n, path("a.cfg"), &train, &e));
+    assert_int_equal(dn_input(n, &c, &h, &w), IMAGE);
+    assert_true(c == 2 && h == 5 && w == 4);
+    assert_int_equal(dn_classes(n), CLASSES);
+    assert_int_equal(dn_rows(n, &second), ROWS);
+    assert_int_equal(second, 0);
+    dn_close(n);
+    put("flat.cfg", "[net]\ninputs=7\n[connected]\noutput=2\n[softmax]\n");
+    ok(dn_open(&n, path("flat.cfg"), NULL, &e));
+    assert_int_equal(dn_input(n, &c, &h, &w), 7);
+    assert_true(c == 7 && h == 1 && w == 1);
+    assert_int_equal(dn_rows(n, NULL), 0); /* not for training */
+    dn_close(n);
+    assert_string_equal(dn_version(), DN_VERSION);
+}
+
+static void second_mini_batch_when_itra_asks(void **state)
+{
+    dn_error e;
+    dn_net *n;
+    dn_stats s;
+    int second;
+    (void)state;
+    const char *const set[] = { "net.subdivisions=2", "itra.lambda=.2", NULL };
+    const dn_options o = { .train = 1, .set = set };
+    ok(dn_open(&n, path("itra.cfg"), &o, &e));
+    for (int i = 0; i < 8; i++) {
+        int wanted = i / 2 % 2 ? ROWS : 0; /* iterations 2 and 4 */
+        assert_int_equal(dn_rows(n, &second), ROWS);
+        assert_int_equal(second, wanted);
+        const dn_batch good = { images, label, ROWS + wanted }, bad = { images, label, 2 * ROWS - wanted };
+        refused(dn_step(n, &bad, &s, &e), DN_ARG, "dn_rows");
+        ok(dn_step(n, &good, &s, &e));
+        assert_int_equal(s.iteration, i / 2 + 1);
+        assert_int_equal(!isnan(s.match), wanted != 0);
+        if (wanted) assert_true(fabs(s.lambda - .2) < 1e-12);
+    }
+    dn_close(n);
+}
+
+static void warned(void *ctx, const char *line) { strcat(ctx, line); }
+
+static void errors_come_back_as_text(void **state)
+{
+    dn_error e;
+    dn_net *n = (dn_net *)&e; /* must become NULL */
+    char notes[1000] = "";
+    float x[ROWS * IMAGE] = { 0 }, p[ROWS * CLASSES];
+    int bad_label[ROWS] = { 0, 1, 2, 3 };
+    (void)state;
+    refused(dn_open(&n, path("none.cfg"), NULL, &e), DN_FILE, "none.cfg: no such file");
+    assert_null(n);
+    put("b.cfg", "[net]\nheight=2\nwidth=2\nchannels=1\n[convolutional]\nfilters=-5\n");
+    refused(dn_open(&n, path("b.cfg"), NULL, &e), DN_CFG, "b.cfg:6: [convolutional] filters=-5: expected a whole number in [1,");
+    const dn_options device = { .device = "abacus" }, rows = { .rows = -1 };
+    refused(dn_open(&n, path("a.cfg"), &device, &e), DN_DEVICE, "abacus");
+    refused(dn_open(&n, path("a.cfg"), &rows, &e), DN_ARG, "rows=-1");
+    const char *const set[] = { "itra.lambda=1", NULL };
+    const dn_options other = { .set = set };
+    refused(dn_open(&n, path("a.cfg"), &other, &e), DN_ARG, "no section [itra]");
+    refused(dn_open(&n, NULL, NULL, &e), DN_ARG, "cfg");
+    refused(dn_open(NULL, path("a.cfg"), NULL, &e), DN_ARG, "handle");
+
+    put("c.cfg", "[net]\nheight=2\nwidth=2\nchannels=1\nlearning_rat=1\n[connected]\noutput=3\n[softmax]\n");
+    const dn_options say = { .say = warned, .say_ctx = notes };
+    ok(dn_open(&n, path("c.cfg"), &say, &e));
+    assert_non_null(strstr(notes, "c.cfg:5: unused key 'learning_rat' in [net]; did you mean learning_rate?"));
+    dn_close(n);
+
+    const dn_batch batch = { x, bad_label, ROWS };
+    ok(dn_open(&n, path("a.cfg"), NULL, &e));
+    refused(dn_step(n, &batch, NULL, &e), DN_ARG, "inference");
+    refused(dn_load(n, path("none.weights"), &e), DN_FILE, "none.weights");
+    put("bad.weights", "no weights at all");
+    refused(dn_load(n, path("bad.weights"), &e), DN_FORMAT, "bad.weights");
+    refused(dn_save(n, path("no/such/folder"), &e), DN_FILE, "folder");
+    refused(dn_predict(n, x, -1, p, &e), DN_ARG, "-1");
+    refused(dn_predict(n, NULL, 1, p, &e), DN_ARG, "NULL");
+    ok(dn_predict(n, NULL, 0, NULL, &e));
+    ok(dn_predict(n, x, 1, p, &e)); /* still of use */
+    dn_close(n);
+    const dn_options train = { .train = 1 };
+    ok(dn_open(&n, path("a.cfg"), &train, &e));
+    refused(dn_step(n, &batch, NULL, &e), DN_ARG, "label 3 of image 3: expected 0..2");
+    refused(dn_step(n, NULL, NULL, &e), DN_ARG, "NULL");
+    dn_close(n);
+}
+
+static void loss_without_bounds_is_an_error(void **state)
+{
+    dn_error e;
+    dn_net *n;
+    dn_stats s;
+    float x[ROWS * IMAGE], p[2][CLASSES];
+    (void)state;
+    const dn_options train = { .train = 1 };
+    ok(dn_open(&n, path("a.cfg"), &train, &e));
+    for (int i = 0; i < ROWS * IMAGE; i++) x[i] = NAN;
+    const dn_batch bad = { x, label, ROWS }, good = { images, label, ROWS };
+    ok(dn_predict(n, images, 1, p[0], &e));
+    ok(dn_step(n, &good, &s, &e));
+    refused(dn_step(n, &bad, &s, &e), DN_NUMBER, "[convolutional] (layer 0): the output is not finite");
+    ok(dn_step(n, &good, &s, &e)); /* the iteration starts again */
+    assert_true(s.iteration == 1 && !s.updated);
+    ok(dn_step(n, &good, &s, &e));
+    assert_true(s.updated && isfinite(s.ce));
+    ok(dn_predict(n, images, 1, p[1], &e));
+    for (int k = 0; k < CLASSES; k++) assert_true(isfinite(p[1][k]));
+    dn_close(n);
+}
+
+static void null_handles_are_fine(void **state)
+{
+    dn_error e;
+    float x[1] = { 0 };
+    const dn_batch batch = { x, label, 1 };
+    int second = 9, c = 9;
+    (void)state;
+    dn_close(NULL);
+    assert_int_equal(dn_classes(NULL), 0);
+    assert_int_equal(dn_input(NULL, &c, NULL, NULL), 0);
+    assert_int_equal(c, 0);
+    assert_int_equal(dn_rows(NULL, &second), 0);
+    assert_int_equal(second, 0);
+    assert_int_equal(dn_seen(NULL), 0);
+    refused(dn_load(NULL, "a", &e), DN_ARG, "dn_load");
+    refused(dn_save(NULL, "a", &e), DN_ARG, "dn_save");
+    refused(dn_predict(NULL, x, 1, x, &e), DN_ARG, "dn_predict");
+    refused(dn_step(NULL, &batch, NULL, &e), DN_ARG, "dn_step");
+    assert_int_equal(dn_load(NULL, NULL, NULL), DN_ARG); /* nor is an error wanted */
+    assert_int_equal(dn_open(NULL, NULL, NULL, NULL), DN_ARG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trains_saves_and_loads),
+        cmocka_unit_test(two_handles_train_alike_and_apart),
+        cmocka_unit_test(getters_tell_shapes),
+        cmocka_unit_test(second_mini_batch_when_itra_asks),
+        cmocka_unit_test(errors_come_back_as_text),
+        cmocka_unit_test(loss_without_bounds_is_an_error),
+        cmocka_unit_test(null_handles_are_fine),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,416 @@
+/* The .data file, lists, the class of a path, IDX files: what is accepted, and what is said about the rest. */
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/mem.h"
+#include "data/dataset.h"
+#include "picture.h"
+/* last: cmocka has a macro called fail */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static char home[200], folder[64], said[8192];
+
+static void say(void *ctx, const char *line)
+{
+    (void)ctx;
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+static const struct notes notes = { say, NULL };
+static struct err e;
+
+static int set_up(void **state)
+{
+    (void)state;
+    said[0] = 0;
+    if (!getcwd(home, sizeof home) || make_folder(folder, sizeof folder)) return -1;
+    return chdir(folder);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return chdir(home) || remove_folder(folder);
+}
+
+static struct data_file *data(const char *text)
+{
+    struct data_file *d;
+    assert_int_equal(put_text("x.data", text), 0);
+    int rc = data_file_read(&d, "x.data", &notes, &e);
+    if (rc) print_error("%s\n", e.msg);
+    assert_int_equal(rc, OK);
+    return d;
+}
+
+static void data_error(const char *text, const char *part)
+{
+    struct data_file *d;
+    assert_int_equal(put_text("x.data", text), 0);
+    assert_int_not_equal(data_file_read(&d, "x.data", &notes, &e), OK);
+    assert_null(d);
+    if (!strstr(e.msg, part)) print_error("%s\n", e.msg);
+    assert_non_null(strstr(e.msg, part));
+}
+
+static struct dataset *set(const struct data_file *d, enum split split)
+{
+    struct dataset *s;
+    int rc = dataset_open(&s, d, split, &notes, &e);
+    if (rc) print_error("%s\n", e.msg);
+    assert_int_equal(rc, OK);
+    return s;
+}
+
+static void set_error(const struct data_file *d, enum split split, const char *part)
+{
+    struct dataset *s;
+    assert_int_not_equal(dataset_open(&s, d, split, &notes, &e), OK);
+    assert_null(s);
+    if (!strstr(e.msg, part)) print_error("%s\n", e.msg);
+    assert_non_null(strstr(e.msg, part));
+}
+
+/* ---- .data ---- */
+
+static void data_files_as_people_write_them(void **state)
+{
+    (void)state;
+    assert_int_equal(put_text("n.txt", "\xef\xbb\xbf" "cat\r\n\r\n dog \r\nextra\r\n"), 0);
+    struct data_file *d = data("\xef\xbb\xbf# comment\r\n; another\r\n\r\n classes = 2\t\r\ntrain=my set/a b.list  \r\n"
+                               "valid =v#1.list\nnames = n.txt\r\nresults = r\neval=imagenet\nmap=m\n"
+                               "backup = out/ # weights go here\ntop=5\nsampling=replacement\ntrain_limit=7\n");
+    assert_string_equal(d->train, "my set/a b.list");
+    assert_string_equal(d->valid, "v#1.list");
+    assert_string_equal(d->backup, "out/");
+    assert_null(d->test);
+    assert_int_equal(d->classes, 2);
+    assert_int_equal(d->top, 2);
+    assert_int_equal(d->train_limit, 7);
+    assert_int_equal(d->replacement, 1);
+    assert_int_equal(d->names_n, 2);
+    assert_string_equal(d->name[0], "cat");
+    assert_string_equal(d->name[1], "dog");
+    assert_string_equal(said, "x.data:11: the comment after `backup=` is ignored: the value is 'out/'\n"
+                              "x.data: top=5 is more than classes=2: 2 is used\n");
+    data_file_free(d);
+    data_file_free(NULL);
+}
+
+static void defaults_and_doubtful_keys(void **state)
+{
+    (void)state;
+    struct data_file *d = data("vaild = a\ntrain=one\ntrain=two\nsomething=else");
+    assert_string_equal(d->train, "one");
+    assert_null(d->valid);
+    assert_string_equal(d->backup, "backup");
+    assert_int_equal(d->classes, 2);
+    assert_int_equal(d->top, 1);
+    assert_null(d->name);
+    assert_string_equal(said, "x.data:1: unknown key `vaild=` is ignored: did you mean `valid=`?\n"
+                              "x.data:3: `train=` again: line 2 counts\n"
+                              "x.data:4: unknown key `something=` is ignored\n"
+                              "x.data: no `classes=`: 2 assumed\n");
+    set_error(d, SPLIT_VALID, "x.data: no `valid=`: add the list of images to validate on");
+    set_error(d, SPLIT_TRAIN, "x.data: no `labels=`");
+    data_file_free(d);
+}
+
+static void bad_data_files(void **state)
+{
+    (void)state;
+    data_error("classes=0", "x.data:1: classes=0: expected a whole number in 1..");
+    data_error("\nclasses=ten", "x.data:2: classes=ten");
+    data_error("classes=3x", "classes=3x");
+    data_error("classes=99999999999999999999", "classes=9999");
+    data_error("train =", "x.data:1: `train=` has no value");
+    data_error("train = # later", "`train=` has no value");
+    data_error("sampling=often", "expected shuffle or replacement");
+    data_error("tree=a.tree", "x.data:1: `tree=`");
+    data_error("leaves=a.list", "`leaves=`");
+    data_error("[net]\nbatch=1", "x.data:1: found the section [net]");
+    data_error("cat\ndog", "x.data:1: found 'cat', expected key = value");
+    data_error("names=nowhere.txt", "nowhere.txt: no such file");
+    assert_int_equal(put_text("one.txt", "cat\n"), 0);
+    data_error("classes=3\nnames=one.txt", "one.txt: has 1 names, but x.data says classes=3");
+    struct data_file *d;
+    assert_int_equal(data_file_read(&d, "no.data", &notes, &e), E_FILE);
+    assert_string_equal(e.msg, "no.data: no such file");
+}
+
+/* ---- labels ---- */
+
+static int class_in(const char *path, const char *a, const char *b, const char *c)
+{
+    char text[3][40];
+    char *label[3] = { text[0], text[1], text[2] };
+    snprintf(text[0], sizeof text[0], "%s", a);
+    snprintf(text[1], sizeof text[1], "%s", b);
+    snprintf(text[2], sizeof text[2], "%s", c);
+    return label_of(path, label, 3);
+}
+
+static void class_of_a_path(void **state)
+{
+    (void)state;
+    assert_int_equal(class_in("data/x_truck.png", "cat", "dog", "truck"), 2); /* Darknet's own rule */
+    assert_int_equal(class_in("data/dog/1.png", "cat", "dog", "truck"), 1);
+    assert_int_equal(class_in("data/1.png", "cat", "dog", "truck"), -1);
+    assert_int_equal(class_in("data/DOG/1.png", "cat", "dog", "truck"), -1);
+    /* the file name before folders */
+    assert_int_equal(class_in("/classification/dog_1.png", "cat", "dog", "x"), 1);
+    assert_int_equal(class_in("/cat/mydogs.png", "cat", "dog", "x"), 1);
+    /* then whole tokens */
+    assert_int_equal(class_in("/a/1_noperson.jpg", "person", "noperson", "x"), 1);
+    assert_int_equal(class_in("/a/00107_7.png", "1", "7", "0"), 1);
+    assert_int_equal(class_in("/classification/dog/1.png", "cat", "dog", "x"), 1);
+    assert_int_equal(class_in("/cattle/cat-1.png", "cattle", "cat", "x"), 1);
+    /* then the longest */
+    assert_int_equal(class_in("/a/thecarpets.png", "car", "carpet", "x"), 1);
+    assert_int_equal(class_in("/a/man_woman.png", "man", "woman", "x"), 1);
+    /* otherwise nobody can tell */
+    assert_int_equal(class_in("/a/cat_dog.png", "x", "cat", "dog"), -2 - 1);
+    assert_int_equal(class_in("/a/dog_1.png", "dog", "dog", "x"), -2 - 0);
+    assert_int_equal(class_in("/a/cat_dog_truck.png", "cat", "dog", "truck"), 2);
+}
+
+static void lists_are_labelled(void **state)
+{
+    (void)state;
+    assert_int_equal(put_text("l.txt", "cat\r\ndog\r\ntruck\r\n\r\nunused\r\n"), 0);
+    assert_int_equal(put_text("t.list", "a b/1_dog.png  \r\n\r\nc/2_cat.png\r\nd/3_dog.png\nd/dog/4_cat.png"), 0);
+    struct data_file *d = data("classes=3\nlabels=l.txt\ntrain=t.list\nvalid=t.list\ntrain_limit=3\n");
+    struct dataset *s = set(d, SPLIT_TRAIN);
+    assert_int_equal(s->n, 3);
+    assert_string_equal(s->path[0], "a b/1_dog.png");
+    assert_null(s->pixels);
+    const int label[] = { 1, 0, 1 }, count[] = { 1, 2, 0 }, of_class[] = { 1, 0, 2 }, start[] = { 0, 1, 3, 3 };
+    assert_memory_equal(s->label, label, sizeof label);
+    assert_memory_equal(s->count, count, sizeof count);
+    assert_memory_equal(s->of_class, of_class, sizeof of_class);
+    assert_memory_equal(s->start, start, sizeof start);
+    assert_string_equal(said,
+                        "t.list: 3 images, 3 classes; smallest class 'truck' has 0, largest 'dog' has 2\n");
+    dataset_close(s);
+    dataset_close(NULL);
+    said[0] = 0;
+    s = set(d, SPLIT_VALID);
+    assert_int_equal(s->n, 4);
+    assert_int_equal(s->label[3], 0);
+    assert_non_null(strstr(said, "t.list: 1 of 4 images have several labels in their path; 'd/dog/4_cat.png' has "
+                                 "'dog', 'cat': taken as 'cat'"));
+    dataset_close(s);
+    data_file_free(d);
+}
+
+static void bad_lists(void **state)
+{
+    (void)state;
+    assert_int_equal(put_text("l.txt", "cat\ndog\n"), 0);
+    struct data_file *d = data("labels=l.txt\ntrain=t.list\nvalid=gone.list\n");
+    set_error(d, SPLIT_VALID, "gone.list: no such file");
+    assert_int_equal(put_text("t.list", "\n \r\n"), 0);
+    set_error(d, SPLIT_TRAIN, "t.list: has no lines");
+    assert_int_equal(put_text("t.list", "1_dog\n2_rat\n3_cat_dog\n4_rat\n"), 0);
+    set_error(d, SPLIT_TRAIN, "t.list: 4 images, each must have one label in its path; 2 without a label, first "
+                              "'2_rat'; 1 with several, first '3_cat_dog' ('cat', 'dog')");
+    assert_string_equal(said, "x.data: no `classes=`: 2 assumed\n");
+    data_file_free(d);
+    data_error("classes=3\nlabels=l.txt", "l.txt: has 2 names, but x.data says classes=3");
+    assert_int_equal(put_text("n.txt", "a\nb\nc\n"), 0);
+    d = data("classes=3\nlabels=l.txt\nnames=n.txt\ntrain=t.list\n");
+    set_error(d, SPLIT_TRAIN, "l.txt: has 2 labels, but x.data says classes=3");
+    data_file_free(d);
+}
+
+/* Thousands of labels, found as the plain rule finds them. */
+static void many_labels(void **state)
+{
+    (void)state;
+    enum { K = 500, N = 2000 };
+    FILE *l = fopen("l.txt", "w"), *t = fopen("t.list", "w");
+    assert_true(l && t);
+    for (int k = 0; k < K; k++) fprintf(l, "n%d\n", k);
+    for (int i = 0; i < N; i++) fprintf(t, "/n%d/x/n%d_%d.png\n", i * 7 % K, i % K, i);
+    fclose(l);
+    fclose(t);
+    struct data_file *d = data("classes=500\nlabels=l.txt\ntrain=t.list\n");
+    struct dataset *s = set(d, SPLIT_TRAIN);
+    char **label;
+    int n;
+    assert_int_equal(list_read(&label, &n, "l.txt", &e), OK);
+    assert_int_equal(n, K);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(s->label[i], i % K);
+        assert_int_equal(label_of(s->path[i], label, K), i % K);
+    }
+    list_free(label);
+    dataset_close(s);
+    data_file_free(d);
+}
+
+static void samples_of_lists(void **state)
+{
+    (void)state;
+    const uint8_t gray[] = { 1, 2, 3, 4, 5, 6 };
+    uint8_t *x;
+    int w, h;
+    assert_int_equal(put_png("1_dog.png", 3, 2, 8, 0, gray, 3, NULL, 0), 0);
+    assert_int_equal(put_text("l.txt", "cat\ndog\n"), 0);
+    assert_int_equal(put_text("t.list", "1_dog.png\n2_dog.png\n"), 0);
+    struct data_file *d = data("classes=2\nlabels=l.txt\ntrain=t.list\n");
+    struct dataset *s = set(d, SPLIT_TRAIN);
+    assert_int_equal(dataset_image(s, 0, 1, &x, &w, &h, &e), OK);
+    assert_int_equal(w, 3);
+    assert_int_equal(h, 2);
+    assert_memory_equal(x, gray, 6);
+    mem_free(x);
+    assert_int_equal(dataset_image(s, 1, 1, &x, &w, &h, &e), E_FILE);
+    assert_int_equal(dataset_image(s, 0, 4, &x, &w, &h, &e), E_ARG);
+    dataset_close(s);
+    data_file_free(d);
+}
+
+/* ---- IDX ---- */
+
+enum { N = 5, H = 2, W = 3 };
+static const uint8_t idx_label[N] = { 1, 0, 2, 1, 1 };
+static uint8_t idx_pixels[3 * N * H * W];
+
+static void write_pair(const char *images, const char *labels)
+{
+    const uint32_t dim[] = { N, H, W };
+    for (size_t i = 0; i < sizeof idx_pixels; i++) idx_pixels[i] = (uint8_t)(i * 11);
+    assert_int_equal(put_idx(images, 3, dim, idx_pixels, N * H * W), 0);
+    assert_int_equal(put_idx(labels, 1, dim, idx_label, N), 0);
+}
+
+static void idx_plain_and_zipped(void **state)
+{
+    (void)state;
+    const char *names[][2] = { { "t-images-idx3-ubyte", "t-labels-idx1-ubyte" },
+                               { "t-images-idx3-ubyte.gz", "t-labels-idx1-ubyte.gz" },
+                               { "u-images.idx3-ubyte.gz", "u-labels.idx1-ubyte" },
+                               { "images-images-idx3", "images-labels-idx1.gz" } };
+    for (int i = 0; i < 4; i++) {
+        char text[200];
+        write_pair(names[i][0], names[i][1]);
+        snprintf(text, sizeof text, "classes=3\ntrain=%s\nvalid=%s\ntrain_limit=4\n", names[i][0], names[i][0]);
+        struct data_file *d = data(text);
+        struct dataset *s = set(d, SPLIT_VALID);
+        assert_int_equal(s->n, N);
+        assert_int_equal(s->c, 1);
+        assert_int_equal(s->h, H);
+        assert_int_equal(s->w, W);
+        assert_null(s->path);
+        assert_memory_equal(s->pixels, idx_pixels, N * H * W);
+        for (int k = 0; k < N; k++) assert_int_equal(s->label[k], idx_label[k]);
+        assert_int_equal(s->count[1], 3);
+        assert_non_null(strstr(said, "5 images, 3 classes; smallest class '0' has 1, largest '1' has 3"));
+        uint8_t *x;
+        int w, h;
+        assert_int_equal(dataset_image(s, 1, 3, &x, &w, &h, &e), OK);
+        for (int k = 0; k < 3; k++) assert_memory_equal(x + k * H * W, idx_pixels + H * W, H * W);
+        mem_free(x);
+        dataset_close(s);
+        s = set(d, SPLIT_TRAIN);
+        assert_int_equal(s->n, 4);
+        dataset_close(s);
+        data_file_free(d);
+        for (int k = 0; k < 2; k++) assert_int_equal(remove(names[i][k]), 0);
+    }
+}
+
+static void idx_in_colour(void **state)
+{
+    (void)state;
+    const uint32_t dim[] = { N, 3, H, W };
+    write_pair("x-images-idx3", "x-labels-idx1");
+    assert_int_equal(put_idx("x-images-idx4.gz", 4, dim, idx_pixels, sizeof idx_pixels), 0);
+    struct data_file *d = data("classes=3\ntrain=x-images-idx4.gz\n");
+    struct dataset *s = set(d, SPLIT_TRAIN);
+    assert_int_equal(s->c, 3);
+    uint8_t *x;
+    int w, h;
+    assert_int_equal(dataset_image(s, 2, 3, &x, &w, &h, &e), OK);
+    assert_memory_equal(x, idx_pixels + 2 * 3 * H * W, 3 * H * W);
+    mem_free(x);
+    assert_int_equal(dataset_image(s, 2, 1, &x, &w, &h, &e), OK);
+    const uint8_t *p = idx_pixels + 2 * 3 * H * W;
+    for (int i = 0; i < H * W; i++) {
+        double luma = .299 * p[i] + .587 * p[H * W + i] + .114 * p[2 * H * W + i];
+        assert_true(x[i] >= luma - .5001 && x[i] <= luma + .5001);
+    }
+    mem_free(x);
+    dataset_close(s);
+    data_file_free(d);
+}
+
+/* Copies the first n bytes of a file, then `more` zero bytes. */
+static void copy_part(const char *from, const char *to, size_t n, size_t more)
+{
+    uint8_t bytes[400] = { 0 };
+    FILE *f = fopen(from, "rb");
+    assert_non_null(f);
+    size_t got = fread(bytes, 1, n, f);
+    fclose(f);
+    assert_int_equal(put_bytes(to, bytes, got + more), 0);
+}
+
+static void bad_idx(void **state)
+{
+    (void)state;
+    const uint32_t six[] = { 6, H, W }, huge[] = { 2000000000, 60000, 60000 }, big[] = { 100000, 200, 200 };
+    write_pair("g-images-idx3", "g-labels-idx1");
+    write_pair("g-images-idx3.gz", "b-labels-idx1.gz");
+    struct data_file *d = data("classes=3\ntrain=b-images-idx3\nvalid=c-images-idx3.gz\n");
+    for (size_t cut = 2; cut < 16 + N * H * W; cut += 3) {
+        copy_part("g-images-idx3", "b-images-idx3", cut, 0);
+        set_error(d, SPLIT_TRAIN, "b-images-idx3: is truncated");
+    }
+    copy_part("g-images-idx3", "b-images-idx3", 400, 1);
+    set_error(d, SPLIT_TRAIN, "b-images-idx3: has bytes after its data");
+    assert_int_equal(rename("b-labels-idx1.gz", "c-labels-idx1.gz"), 0);
+    struct stat st;
+    assert_int_equal(stat("g-images-idx3.gz", &st), 0);
+    for (size_t cut = 20; cut < (size_t)st.st_size; cut++) {
+        copy_part("g-images-idx3.gz", "c-images-idx3.gz", cut, 0);
+        set_error(d, SPLIT_VALID, "c-images-idx3.gz: ");
+    }
+    assert_int_equal(put_idx("b-images-idx3", 3, huge, idx_pixels, 10), 0);
+    assert_int_equal(put_idx("b-labels-idx1", 1, six, idx_label, N), 0);
+    set_error(d, SPLIT_TRAIN, "more than 2^33 bytes");
+    assert_int_equal(put_idx("b-images-idx3", 3, big, idx_pixels, 10), 0);
+    set_error(d, SPLIT_TRAIN, "is truncated: its header promises 4000000000 bytes");
+    assert_int_equal(put_idx("b-images-idx3", 3, six, idx_pixels, 6 * H * W), 0);
+    set_error(d, SPLIT_TRAIN, "b-labels-idx1: is truncated");
+    copy_part("g-labels-idx1", "b-labels-idx1", 400, 0);
+    set_error(d, SPLIT_TRAIN, "b-labels-idx1: has 5 labels, but b-images-idx3 has 6 images");
+    copy_part("g-images-idx3", "b-images-idx3", 400, 0);
+    copy_part("g-images-idx3", "b-labels-idx1", 400, 0);
+    set_error(d, SPLIT_TRAIN, "b-labels-idx1: has 3 dimensions, expected 1");
+    assert_int_equal(remove("b-labels-idx1"), 0);
+    set_error(d, SPLIT_TRAIN, "its labels file is missing: neither b-labels-idx1.gz");
+    data_file_free(d);
+    d = data("classes=2\ntrain=g-images-idx3\nvalid=g-labels-idx1\n");
+    set_error(d, SPLIT_TRAIN, "g-labels-idx1: image 2 is of class 2, expected 0..1");
+    set_error(d, SPLIT_VALID, "needs `images` in it");
+    data_file_free(d);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(data_files_as_people_write_them), CASE(defaults_and_doubtful_keys),
+        CASE(bad_data_files),                  CASE(class_of_a_path),
+        CASE(lists_are_labelled),              CASE(bad_lists),
+        CASE(many_labels),                     CASE(samples_of_lists),
+        CASE(idx_plain_and_zipped),            CASE(idx_in_colour),
+        CASE(bad_idx),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
