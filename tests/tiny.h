@@ -50,6 +50,8 @@ static inline const char *tiny_put(const char *name, const void *bytes, size_t n
 
 /* ---- nets ---- */
 
+static const char *tiny_device = "ref";
+
 struct tiny {
     struct backend *be;
     struct net *net;
@@ -70,7 +72,7 @@ static inline int tiny_net(struct tiny *t, const char *cfg, const char *set, str
     struct cfg *c;
     *t = (struct tiny){ 0 };
     const struct notes notes = { tiny_say, t };
-    TRY(backend_open(&t->be, "ref", 1, e));
+    TRY(backend_open(&t->be, tiny_device, 1, e));
     TRY(cfg_parse(&c, "tiny.cfg", cfg, strlen(cfg), e));
     int rc = set ? cfg_override(c, set, e) : OK;
     if (rc) {

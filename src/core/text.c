@@ -22,7 +22,8 @@ static int grow(char **p, size_t used, size_t *room)
     return 0;
 }
 
-static int load_stream(FILE *f, const char *path, size_t limit, size_t room, char **bytes, size_t *n, struct err *e)
+static int load_stream(FILE *f, const char *path, size_t limit, size_t room, char **bytes, size_t *n,
+                       struct err *e)
 {
     char *p = mem_alloc(room, 1);
     if (!p) return fail_at(e, E_MEM, path, 0, "not enough memory for %zu bytes", room);
@@ -40,7 +41,8 @@ static int load_stream(FILE *f, const char *path, size_t limit, size_t room, cha
     if (bad || used > limit) {
         mem_free(p);
         if (bad) return fail_at(e, E_FILE, path, 0, "cannot be read: %s", strerror(errno));
-        return fail_at(e, E_FORMAT, path, 0, "is larger than %zu bytes: not a file of the expected kind", limit);
+        return fail_at(e, E_FORMAT, path, 0, "is larger than %zu bytes: not a file of the expected kind",
+                       limit);
     }
     p[used] = 0;
     *bytes = p;
@@ -62,7 +64,8 @@ int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct er
     else if (S_ISDIR(st.st_mode))
         rc = fail_at(e, E_FILE, path, 0, "is a folder, expected a file");
     else if (S_ISREG(st.st_mode) && (uintmax_t)st.st_size > limit)
-        rc = fail_at(e, E_FORMAT, path, 0, "has %jd bytes, expected at most %zu: not a file of the expected kind",
+        rc = fail_at(e, E_FORMAT, path, 0,
+                     "has %jd bytes, expected at most %zu: not a file of the expected kind",
                      (intmax_t)st.st_size, limit);
     else
         rc = load_stream(f, path, limit, S_ISREG(st.st_mode) ? (size_t)st.st_size + 2 : 65536, bytes, n, e);
@@ -79,8 +82,8 @@ int text_load(const char *path, size_t limit, char **text, size_t *n, struct err
     mem_free(*text);
     *text = NULL;
     *n = 0;
-    return fail_at(e, E_FORMAT, path, 0, "has a zero byte at offset %zu: not a text file (or UTF-16: save it as UTF-8)",
-                   at);
+    return fail_at(e, E_FORMAT, path, 0,
+                   "has a zero byte at offset %zu: not a text file (or UTF-16: save it as UTF-8)", at);
 }
 
 /* ---- lines ---- */
@@ -279,7 +282,8 @@ int folder_prepare(const char *path, struct err *e)
         bad |= fclose(f) != 0;
         unlink(trial);
     }
-    if (!f || bad) rc = fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s", strerror(errno));
+    if (!f || bad)
+        rc = fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s", strerror(errno));
     mem_free(trial);
     mem_free(inside);
     return rc;

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include "err.h"
 
-/* The whole file plus a final 0 in *bytes (mem_free it), its length in *n. More than `limit` bytes is an error. */
+/* The whole file plus a final 0 in *bytes (mem_free it), its length in *n. More than `limit` bytes is an
+ * error. */
 int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct err *);
 
 /* The same for text: a zero byte inside is an error. */
@@ -23,9 +24,9 @@ char *lines_next(struct lines *);
 /* Cuts blanks off both ends, in place. */
 char *text_trim(char *);
 
-/* The name nearest to `word` among up to n names (an array of structs whose first such member is at `names`, `stride`
- * bytes apart; a NULL name ends it early), or NULL if none is near
- * enough to be meant (edit distance above a third of its length, at least 1). */
+/* The name nearest to `word` among up to n names (an array of structs whose first such member is at `names`,
+ * `stride` bytes apart; a NULL name ends it early), or NULL if none is near enough to be meant (edit distance
+ * above a third of its length, at least 1). */
 const char *text_nearest(const char *word, const void *names, size_t n, size_t stride);
 
 /* A file that appears complete or not at all: written under a temporary name in the same folder, renamed by

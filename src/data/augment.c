@@ -5,10 +5,23 @@
 #include "core/rng.h"
 #include "data/image.h"
 
-/* Each quantity has its own number in the sequence of an image: a new one at the end shifts none of the others. */
+/* Each quantity has its own number in the sequence of an image: a new one at the end shifts none of the
+ * others. */
 enum draw {
-    DRAW_ASPECT, DRAW_ASPECT_SIDE, DRAW_LENGTH, DRAW_ANGLE, DRAW_DX, DRAW_DY, DRAW_FLIP, DRAW_HUE,
-    DRAW_SATURATION, DRAW_SATURATION_SIDE, DRAW_EXPOSURE, DRAW_EXPOSURE_SIDE, DRAW_PAD_X, DRAW_PAD_Y
+    DRAW_ASPECT,
+    DRAW_ASPECT_SIDE,
+    DRAW_LENGTH,
+    DRAW_ANGLE,
+    DRAW_DX,
+    DRAW_DY,
+    DRAW_FLIP,
+    DRAW_HUE,
+    DRAW_SATURATION,
+    DRAW_SATURATION_SIDE,
+    DRAW_EXPOSURE,
+    DRAW_EXPOSURE_SIDE,
+    DRAW_PAD_X,
+    DRAW_PAD_Y
 };
 
 static double between(uint64_t key, enum draw d, double a, double b)
@@ -36,7 +49,8 @@ static float limitedf(float v, float lo, float hi) { return v < lo ? lo : v > hi
 
 /* ---- geometry ---- */
 
-/* From output (x, y) to the source: center + R(angle) [ (x - w/2 + dx) a/s, (y - h/2 + dy)/s ], as an affine map. */
+/* From output (x, y) to the source: center + R(angle) [ (x - w/2 + dx) a/s, (y - h/2 + dy)/s ], as an affine
+ * map. */
 struct map {
     double x0, xx, xy; /* source x = x0 + xx x + xy y */
     double y0, yx, yy;
@@ -47,8 +61,9 @@ static struct map draw_map(const struct augment *a, uint64_t key, int iw, int ih
     double aspect = factor(key, DRAW_ASPECT, DRAW_ASPECT_SIDE, a->aspect);
     int least = a->min_crop > 0 ? a->min_crop : a->w, most = a->max_crop > 0 ? a->max_crop : a->w;
     int length = integer_between(key, DRAW_LENGTH, least, most);
-    /* Darknet: length / min(h, w aspect), the denominator cut to an integer. The height counts in units of the crop's
-     * shape, so that length = width just covers the crop in either direction (Darknet has square crops only). */
+    /* Darknet: length / min(h, w aspect), the denominator cut to an integer. The height counts in units of
+     * the crop's shape, so that length = width just covers the crop in either direction (Darknet has square
+     * crops only). */
     double side = floor(fmin((double)ih * a->w / a->h, iw * aspect));
     double scale = length / fmax(side, 1);
     double angle = between(key, DRAW_ANGLE, -a->angle, a->angle) * 6.283185307179586 / 360;
@@ -56,7 +71,8 @@ static struct map draw_map(const struct augment *a, uint64_t key, int iw, int ih
     double dx = between(key, DRAW_DX, -rx, rx), dy = between(key, DRAW_DY, -ry, ry);
     double c = cos(angle), s = sin(angle), px = aspect / scale, py = 1 / scale;
     double left = (dx - a->w / 2.) * px, top = (dy - a->h / 2.) * py;
-    return (struct map){ iw / 2. + c * left - s * top, c * px, -s * py, ih / 2. + s * left + c * top, s * px, c * py };
+    return (struct map){ iw / 2. + c * left - s * top, c * px, -s * py,
+                         ih / 2. + s * left + c * top, s * px, c * py };
 }
 
 /* Value 0..255 at (x, y) of one plane, bilinear; outside is black. */
@@ -74,7 +90,8 @@ static float sample(const uint8_t *p, int w, int h, int x, int y, float u, float
     return (1 - v) * ((1 - u) * p00 + u * p01) + v * ((1 - u) * p10 + u * p11);
 }
 
-static void crop_mapped(const struct augment *a, const struct map *m, const uint8_t *pixels, int iw, int ih, float *x)
+static void crop_mapped(const struct augment *a, const struct map *m, const uint8_t *pixels, int iw, int ih,
+                        float *x)
 {
     size_t plane = (size_t)a->w * (size_t)a->h, from = (size_t)iw * (size_t)ih;
     for (int j = 0; j < a->h; j++)
@@ -106,7 +123,8 @@ static void crop_shifted(const struct augment *a, int left, int top, const uint8
 }
 
 /* The pixels resized to the network's w x h, rounded to bytes. */
-static int resized(const struct augment *a, const uint8_t *pixels, int iw, int ih, uint8_t **to, struct err *e)
+static int resized(const struct augment *a, const uint8_t *pixels, int iw, int ih, uint8_t **to,
+                   struct err *e)
 {
     struct image in, out = { 0 };
     TRY(image_new(&in, a->c, ih, iw, e));

@@ -1,24 +1,25 @@
-/* Training augmentation, a function of one key: Darknet's rotate-scale-crop, mirror and HSV jitter in its order
- * (darknet-style keys of [net]), and the padded random crop. */
+/* Training augmentation, a function of one key: Darknet's rotate-scale-crop, mirror and HSV jitter in its
+ * order (darknet-style keys of [net]), and the padded random crop. */
 #ifndef DATA_AUGMENT_H
 #define DATA_AUGMENT_H
 #include <stdint.h>
 #include "core/err.h"
 
 struct augment {
-    int w, h, c;                            /* of the network */
-    int min_crop, max_crop;                 /* length of the shorter side after scaling, pixels; 0: w. For w != h
-                                               "shorter" is measured in the crop's shape: w just covers it */
+    int w, h, c;            /* of the network */
+    int min_crop, max_crop; /* length of the shorter side after scaling, pixels; 0: w. For w != h "shorter"
+                               is measured in the crop's shape: w just covers it */
     double angle, aspect, hue, saturation, exposure;
-    int flip;                               /* mirror with probability 1/2 */
-    int pad_crop;                           /* > 0: instead of scaling, pad by so many black pixels, crop at random */
-    double mean[4], std[4];                 /* per channel, on [0, 1]; std 0: no normalisation */
+    int flip;               /* mirror with probability 1/2 */
+    int pad_crop;           /* > 0: instead of scaling, pad by so many black pixels, crop at random */
+    double mean[4], std[4]; /* per channel, on [0, 1]; std 0: no normalisation */
 };
 
-/* Makes the network's input (c x h x w) from decoded bytes (c planes of ih x iw), normalised. key decides everything.
- * An image of exactly w x h without any augmentation is passed through unchanged (divided by 255). One channel: of the
- * colours only exposure applies. */
-int augment_image(const struct augment *, uint64_t key, const uint8_t *pixels, int iw, int ih, float *x, struct err *);
+/* Makes the network's input (c x h x w) from decoded bytes (c planes of ih x iw), normalised. key decides
+ * everything. An image of exactly w x h without any augmentation is passed through unchanged (divided by
+ * 255). One channel: of the colours only exposure applies. */
+int augment_image(const struct augment *, uint64_t key, const uint8_t *pixels, int iw, int ih, float *x,
+                  struct err *);
 
 /* (x - mean) / std per channel, in place; what validation and prediction apply too. */
 void augment_normalise(const struct augment *, float *x);

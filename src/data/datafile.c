@@ -80,8 +80,8 @@ static int set_number(const struct parse *p, const struct field *f, const char *
     errno = 0;
     long v = strtol(value, &end, 10);
     if (end == value || *end || errno || v < f->min || v > f->max)
-        return fail_at(e, E_FORMAT, p->d->path, p->line, "%s=%s: expected a whole number in %ld..%ld", f->name,
-                       value, f->min, f->max);
+        return fail_at(e, E_FORMAT, p->d->path, p->line, "%s=%s: expected a whole number in %ld..%ld",
+                       f->name, value, f->min, f->max);
     *(int *)((char *)p->d + f->at) = (int)v;
     return OK;
 }
@@ -98,25 +98,28 @@ static int set(const struct parse *p, const struct field *f, const char *value, 
     case SAMPLING:
         p->d->replacement = !strcmp(value, "replacement");
         if (p->d->replacement || !strcmp(value, "shuffle")) return OK;
-        return fail_at(e, E_FORMAT, p->d->path, p->line, "sampling=%s: expected shuffle or replacement", value);
+        return fail_at(e, E_FORMAT, p->d->path, p->line, "sampling=%s: expected shuffle or replacement",
+                       value);
     case REFUSED:
-        return fail_at(e, E_FORMAT, p->d->path, p->line,
-                       "`%s=`: class hierarchies and tags are not supported; remove the line to use plain classes",
-                       f->name);
+        return fail_at(
+            e, E_FORMAT, p->d->path, p->line,
+            "`%s=`: class hierarchies and tags are not supported; remove the line to use plain classes",
+            f->name);
     case IGNORED: break;
     }
     return OK;
 }
 
-/* A # after a blank starts a comment: Darknet would make it part of the value, which nobody has ever meant. */
+/* A # after a blank starts a comment: Darknet would make it part of the value, which nobody has ever meant.
+ */
 static char *cut_comment(const struct parse *p, const char *key, char *value)
 {
     for (char *s = value; *s; s++) {
         if (*s != '#' || (s != value && s[-1] != ' ' && s[-1] != '\t')) continue;
         *s = 0;
         value = text_trim(value);
-        note(p->notes, "%s:%d: the comment after `%s=` is ignored: the value is '%s'", p->d->path, p->line, key,
-             value);
+        note(p->notes, "%s:%d: the comment after `%s=` is ignored: the value is '%s'", p->d->path, p->line,
+             key, value);
         break;
     }
     return value;
@@ -126,8 +129,10 @@ static int parse_line(struct parse *p, char *line, struct err *e)
 {
     char *value = strchr(line, '=');
     if (*line == '[')
-        return fail_at(e, E_FORMAT, p->d->path, p->line, "found the section %s, expected key = value: "
-                                                         "is this the .cfg in place of the .data file?", line);
+        return fail_at(e, E_FORMAT, p->d->path, p->line,
+                       "found the section %s, expected key = value: "
+                       "is this the .cfg in place of the .data file?",
+                       line);
     if (!value) return fail_at(e, E_FORMAT, p->d->path, p->line, "found '%.80s', expected key = value", line);
     *value++ = 0;
     char *key = text_trim(line);
@@ -165,7 +170,8 @@ static int load_names(struct data_file *d, struct err *e)
     if (!path) return OK;
     TRY(list_read(&d->name, &d->names_n, path, e));
     if (d->names_n < d->classes)
-        return fail_at(e, E_FORMAT, path, 0, "has %d names, but %s says classes=%d", d->names_n, d->path, d->classes);
+        return fail_at(e, E_FORMAT, path, 0, "has %d names, but %s says classes=%d", d->names_n, d->path,
+                       d->classes);
     d->names_n = d->classes; /* Darknet's own lists are longer */
     return OK;
 }

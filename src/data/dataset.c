@@ -14,7 +14,8 @@ static int is_token(const char *text, const char *label)
 {
     size_t n = strlen(label);
     for (const char *p = text; (p = strstr(p, label)); p++)
-        if ((p == text || strchr("_-./", p[-1])) && strchr("_-./", p[n])) return 1; /* strchr finds the final 0 too */
+        if ((p == text || strchr("_-./", p[-1])) && strchr("_-./", p[n]))
+            return 1; /* strchr finds the final 0 too */
     return 0;
 }
 
@@ -185,9 +186,12 @@ static int report(const struct set *s, struct finder *f, const struct tally *t, 
     char buf[100] = "", none[130] = "", several[260] = "";
     if (t->settled) {
         finder_search(f, path[t->first_settled], -1);
-        note(notes, "%s: %d of %d images have several labels in their path; '%s' has %s: taken as '%s' (file name before "
-                    "folders, then whole words, then the longest)", list, t->settled, s->d.n, tail(path[t->first_settled]),
-             hits(f, buf, sizeof buf), f->hit[label_of(path[t->first_settled], f->hit, f->nhit)]);
+        note(notes,
+             "%s: %d of %d images have several labels in their path; '%s' has %s: taken as '%s' (file name "
+             "before "
+             "folders, then whole words, then the longest)",
+             list, t->settled, s->d.n, tail(path[t->first_settled]), hits(f, buf, sizeof buf),
+             f->hit[label_of(path[t->first_settled], f->hit, f->nhit)]);
     }
     if (!t->none && !t->several) return OK;
     if (t->none)
@@ -197,10 +201,12 @@ static int report(const struct set *s, struct finder *f, const struct tally *t, 
         snprintf(several, sizeof several, "; %d with several, first '%s' (%s)", t->several,
                  tail(path[t->first_several]), hits(f, buf, sizeof buf));
     }
-    return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s", s->d.n, none, several);
+    return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s", s->d.n, none,
+                   several);
 }
 
-static int label_all(struct set *s, struct finder *f, const char *list, const struct notes *notes, struct err *e)
+static int label_all(struct set *s, struct finder *f, const char *list, const struct notes *notes,
+                     struct err *e)
 {
     struct tally t = { 0 };
     for (int i = 0; i < s->d.n; i++) {
@@ -221,8 +227,9 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     char **labels;
     int n;
     if (!d->labels)
-        return fail_at(e, E_CFG, d->path, 0, "no `labels=`: add the list of the words that tell the classes in image "
-                                             "paths, one a line");
+        return fail_at(e, E_CFG, d->path, 0,
+                       "no `labels=`: add the list of the words that tell the classes in image "
+                       "paths, one a line");
     TRY(list_read(&s->list, &s->d.n, path, e));
     if (limit && limit < s->d.n) s->d.n = limit;
     s->label = mem_alloc((size_t)s->d.n, sizeof *s->label);
@@ -233,7 +240,8 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     struct finder f;
     int rc;
     if (n < d->classes) {
-        rc = fail_at(e, E_FORMAT, d->labels, 0, "has %d labels, but %s says classes=%d", n, d->path, d->classes);
+        rc = fail_at(e, E_FORMAT, d->labels, 0, "has %d labels, but %s says classes=%d", n, d->path,
+                     d->classes);
     } else if (!(rc = finder_open(&f, labels, d->classes, e))) {
         rc = label_all(s, &f, path, notes, e);
         finder_close(&f);
@@ -261,7 +269,8 @@ static int index_classes(struct dataset *d, struct err *e)
     d->count = mem_alloc((size_t)d->classes, sizeof *d->count);
     d->start = mem_alloc((size_t)d->classes + 1, sizeof *d->start);
     d->of_class = mem_alloc((size_t)d->n, sizeof *d->of_class);
-    if (!d->count || !d->start || !d->of_class) return fail(e, E_MEM, "not enough memory for %d samples", d->n);
+    if (!d->count || !d->start || !d->of_class)
+        return fail(e, E_MEM, "not enough memory for %d samples", d->n);
     for (int i = 0; i < d->n; i++) d->start[d->label[i] + 1]++;
     for (int k = 0; k < d->classes; k++) d->start[k + 1] += d->start[k];
     for (int i = 0; i < d->n; i++) {
@@ -282,8 +291,9 @@ static void summarise(const struct dataset *d, const struct data_file *file, con
     }
     snprintf(a, sizeof a, "%d", least);
     snprintf(b, sizeof b, "%d", most);
-    note(notes, "%s: %d images, %d classes; smallest class '%s' has %d, largest '%s' has %d", path, d->n, d->classes,
-         file->name ? file->name[least] : a, d->count[least], file->name ? file->name[most] : b, d->count[most]);
+    note(notes, "%s: %d images, %d classes; smallest class '%s' has %d, largest '%s' has %d", path, d->n,
+         d->classes, file->name ? file->name[least] : a, d->count[least], file->name ? file->name[most] : b,
+         d->count[most]);
 }
 
 int dataset_open(struct dataset **out, const struct data_file *d, enum split split, const struct notes *notes,

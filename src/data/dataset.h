@@ -15,9 +15,9 @@ struct data_file {
     char **name; /* class names from `names`, else from `labels`; NULL when neither is given */
     int names_n; /* = classes, or 0 */
 };
-/* Unknown keys are noted with "did you mean", of duplicates the first counts. A # after a blank starts a comment.
- * Defaults: classes 2, top 1 (clamped to classes), backup "backup". A list of names may be longer than `classes`, as
- * Darknet's are; shorter is an error. */
+/* Unknown keys are noted with "did you mean", of duplicates the first counts. A # after a blank starts a
+ * comment. Defaults: classes 2, top 1 (clamped to classes), backup "backup". A list of names may be longer
+ * than `classes`, as Darknet's are; shorter is an error. */
 int data_file_read(struct data_file **, const char *path, const struct notes *, struct err *);
 void data_file_free(struct data_file *); /* accepts NULL */
 
@@ -37,24 +37,26 @@ struct dataset {
     void *self; /* what dataset_close needs */
 };
 
-/* Opens the images that `train` or `valid` of the data file names: an IDX images file (n x h x w, or n x c x h x w; .gz
- * or not; its labels file is found beside it by the standard name, images-idx3 -> labels-idx1), or a list of image
- * paths, one a line, classes taken from the path by the rule of label_of. The whole list is checked first and a summary noted; images without a
- * class, or still ambiguous, are an error that names the first of them. train_limit applies to SPLIT_TRAIN. */
+/* Opens the images that `train` or `valid` of the data file names: an IDX images file (n x h x w, or n x c x
+ * h x w; .gz or not; its labels file is found beside it by the standard name, images-idx3 -> labels-idx1), or
+ * a list of image paths, one a line, classes taken from the path by the rule of label_of. The whole list is
+ * checked first and a summary noted; images without a class, or still ambiguous, are an error that names the
+ * first of them. train_limit applies to SPLIT_TRAIN. */
 int dataset_open(struct dataset **, const struct data_file *, enum split, const struct notes *, struct err *);
 void dataset_close(struct dataset *); /* accepts NULL */
 
-/* The class of a path: the one label that occurs in it (case-sensitive, anywhere: Darknet's rule). When several do, in
- * this order: those in the file name over those in folders; then those that are a whole token (bounded by _ - . / or
- * an end); then the longest. Returns the class, -1 when none occurs, or -2 - c when class c is one of several left. */
+/* The class of a path: the one label that occurs in it (case-sensitive, anywhere: Darknet's rule). When
+ * several do, in this order: those in the file name over those in folders; then those that are a whole token
+ * (bounded by _ - . / or an end); then the longest. Returns the class, -1 when none occurs, or -2 - c when
+ * class c is one of several left. */
 int label_of(const char *path, char *const *labels, int n);
 
 /* Non-empty lines of a text file, trimmed, in order: for lists, labels and names. */
 int list_read(char ***line, int *n, const char *path, struct err *);
 void list_free(char **line);
 
-/* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted. The caller
- * owns *pixels (mem_free). */
+/* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted. The
+ * caller owns *pixels (mem_free). */
 int dataset_image(const struct dataset *, int i, int c, uint8_t **pixels, int *w, int *h, struct err *);
 
 #endif

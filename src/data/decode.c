@@ -1,5 +1,5 @@
-/* Image files to bytes. stb_image does the formats; PNM is read here, because stb_image ignores its maximum value and
- * the byte order of its 16 bit samples. */
+/* Image files to bytes. stb_image does the formats; PNM is read here, because stb_image ignores its maximum
+ * value and the byte order of its 16 bit samples. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "core/text.h"
 #include "data/image.h"
 
-/* stb_image takes its memory from us too; the sized form of realloc is the one that can be written with mem_alloc. */
+/* stb_image takes its memory from us too; the sized form of realloc is the one that can be written with
+ * mem_alloc. */
 static void *resized(void *old, size_t n, size_t wanted)
 {
     void *p = mem_alloc(wanted, 1);
@@ -33,7 +34,8 @@ static void *resized(void *old, size_t n, size_t wanted)
 #pragma GCC diagnostic ignored "-Wshadow"
 #include <stb/stb_image.h>
 #pragma GCC diagnostic pop
-#pragma GCC diagnostic ignored "-Wunused-function" /* of stb_image's: gcc asks only at the end of the file */
+#pragma GCC diagnostic ignored "-Wunused-function" /* of stb_image's: gcc asks only at the end of the file   \
+                                                    */
 
 static const size_t FILE_LIMIT = (size_t)1 << 30;
 static const int64_t PIXEL_LIMIT = (int64_t)1 << 28;
@@ -49,7 +51,8 @@ struct raw {
 struct source {
     const uint8_t *x;
     size_t n, at;
-    int past; /* the decoder wanted more bytes than there are: stb_image itself accepts many truncated files */
+    int past; /* the decoder wanted more bytes than there are: stb_image itself accepts many truncated files
+               */
 };
 
 static int source_read(void *user, char *to, int n)
@@ -98,15 +101,41 @@ static int check_size(int64_t w, int64_t h, const char *path, struct err *e)
 {
     if (w < 1 || h < 1) return fail_at(e, E_FORMAT, path, 0, "is an image without pixels");
     if (w > INT_MAX || h > INT_MAX || w > PIXEL_LIMIT / h)
-        return fail_at(e, E_FORMAT, path, 0, "has %lld x %lld pixels, expected at most 2^28 in all", (long long)w,
-                       (long long)h);
+        return fail_at(e, E_FORMAT, path, 0, "has %lld x %lld pixels, expected at most 2^28 in all",
+                       (long long)w, (long long)h);
     return OK;
+}
+
+/* Whether no Huffman table of a JPEG claims more than the 256 codes there can be: stb_image before 2.28
+ * writes past the end of its own table then. Walks the segments as it does: those with a length are skipped,
+ * in what is left (scans) every marker counts. */
+static int huffman_tables_fit(const uint8_t *p, size_t n)
+{
+    for (size_t at = 0; at + 3 < n;) {
+        int type = p[at] == 0xff ? p[at + 1] : 0;
+        if (type < 0xc0 || type == 0xff ||
+            (type >= 0xd0 && type <= 0xd9)) { /* no marker, or one without length */
+            at++;
+            continue;
+        }
+        size_t end = at + 2 + (size_t)p[at + 2] * 256 + p[at + 3], sum;
+        for (size_t t = at + 4; type == 0xc4 && t < end; t += 17 + sum) {
+            sum = 0; /* a table: its number, how many codes of 1..16 bits, then their symbols */
+            for (size_t i = t + 1; i <= t + 16 && i < n; i++) sum += p[i];
+            if (sum > 256) return 0;
+        }
+        at = end > at + 4 ? end : at + 4;
+    }
+    return 1;
 }
 
 static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct raw *r, struct err *e)
 {
     const stbi_io_callbacks calls = { source_read, source_skip, source_end };
     struct source s = { bytes, n, 0, 0 };
+    if (n > 2 && bytes[0] == 0xff && bytes[1] == 0xd8 &&
+        !huffman_tables_fit(bytes, n)) /* JPEG's first bytes */
+        return fail_at(e, E_FORMAT, path, 0, "is a damaged image (a Huffman table of more than 256 codes)");
     if (!stbi_info_from_memory(bytes, (int)n, &r->w, &r->h, &r->n))
         return fail_at(e, E_FORMAT, path, 0, "is not an image of a known kind (%s)", stbi_failure_reason());
     TRY(check_size(r->w, r->h, path, e));
@@ -150,7 +179,8 @@ static int decode_pnm(const uint8_t *bytes, size_t n, const char *path, struct r
     size_t at = 2;
     int64_t w = pnm_number(bytes, n, &at), h = pnm_number(bytes, n, &at), most = pnm_number(bytes, n, &at);
     if (w < 0 || h < 0 || most < 1 || most > 65535)
-        return fail_at(e, E_FORMAT, path, 0, "has a bad PNM header, expected width, height, maximum (1..65535)");
+        return fail_at(e, E_FORMAT, path, 0,
+                       "has a bad PNM header, expected width, height, maximum (1..65535)");
     TRY(check_size(w, h, path, e));
     r->w = (int)w;
     r->h = (int)h;

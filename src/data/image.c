@@ -7,7 +7,8 @@ int image_new(struct image *m, int c, int h, int w, struct err *e)
     memset(m, 0, sizeof *m);
     if (c < 1 || h < 1 || w < 1) return fail(e, E_ARG, "an image of %d x %d pixels, %d channels", w, h, c);
     size_t n;
-    if (mem_mul((size_t)c, (size_t)h, &n) || mem_mul(n, (size_t)w, &n) || !(m->x = mem_alloc(n, sizeof *m->x)))
+    if (mem_mul((size_t)c, (size_t)h, &n) || mem_mul(n, (size_t)w, &n) ||
+        !(m->x = mem_alloc(n, sizeof *m->x)))
         return fail(e, E_MEM, "not enough memory for an image of %d x %d pixels, %d channels", w, h, c);
     m->c = c;
     m->h = h;
@@ -23,8 +24,9 @@ void image_free(struct image *m)
 
 /* ---- resize ---- */
 
-/* Where output i of `out` falls among `in` inputs: between *at and *at + 1, share *share of the latter. The ends of
- * both coincide; the last output is the last input, exactly (Darknet loses it to rounding at some heights). */
+/* Where output i of `out` falls among `in` inputs: between *at and *at + 1, share *share of the latter. The
+ * ends of both coincide; the last output is the last input, exactly (Darknet loses it to rounding at some
+ * heights). */
 static void place(int i, int in, int out, int *at, float *share)
 {
     if (i == out - 1 || in == 1) {

@@ -1,5 +1,5 @@
-/* Images as bytes and as floats: decoding, and the one set of resize and crop routines that training, validation and
- * prediction share. Float images are planar c x h x w in [0, 1]. */
+/* Images as bytes and as floats: decoding, and the one set of resize and crop routines that training,
+ * validation and prediction share. Float images are planar c x h x w in [0, 1]. */
 #ifndef DATA_IMAGE_H
 #define DATA_IMAGE_H
 #include <stddef.h>
@@ -13,9 +13,9 @@ struct image {
 int image_new(struct image *, int c, int h, int w, struct err *);
 void image_free(struct image *);
 
-/* Decodes a file (stb_image: JPEG, PNG, BMP, TGA, GIF, PSD, PNM; 8 or 16 bit, gray, palette, alpha dropped) to c
- * planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Images of more than 2^28 pixels are
- * refused before they are decoded. *pixels: mem_free. */
+/* Decodes a file (stb_image: JPEG, PNG, BMP, TGA, GIF, PSD, PNM; 8 or 16 bit, gray, palette, alpha dropped)
+ * to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Images of more than 2^28
+ * pixels are refused before they are decoded. *pixels: mem_free. */
 int image_decode(const char *path, int c, uint8_t **pixels, int *w, int *h, struct err *);
 
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */
@@ -24,8 +24,9 @@ void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t ste
 /* Bilinear, corner-aligned, no antialiasing, as Darknet: horizontal pass, then vertical. */
 int image_resize(const struct image *from, int w, int h, struct image *to, struct err *);
 
-/* Darknet's preprocessing for validation (the central square, resized to w x h) and prediction (letterbox: fitted
- * inside w x h, the rest gray .5). For w != h the validation crop is the central rectangle of the same aspect. */
+/* Darknet's preprocessing for validation (the central square, resized to w x h) and prediction (letterbox:
+ * fitted inside w x h, the rest gray .5). For w != h the validation crop is the central rectangle of the same
+ * aspect. */
 int image_center(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *);
 int image_letterbox(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *);
 

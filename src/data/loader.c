@@ -1,4 +1,5 @@
-/* A slot goes free -> opened by the first lane that comes -> filled by the workers -> handed out -> released. */
+/* A slot goes free -> opened by the first lane that comes -> filled by the workers -> handed out -> released.
+ */
 #include "loader.h"
 #include <pthread.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "data/image.h"
 
 enum { DEPTH = 3, LANES = 2 };
-enum { PACKED_ROWS = 16 };  /* rows a job of packed images: one alone is quicker made than handed over */
+enum { PACKED_ROWS = 16 }; /* rows a job of packed images: one alone is quicker made than handed over */
 enum { MOST_WORKERS = 1024, MOST_ATTEMPTS = 100, MOST_NAMED = 100 };
 enum { ROOM, WORK, READY, IDLE, CONDITIONS }; /* for feeders; workers; the consumer; closing */
 
@@ -36,8 +37,8 @@ struct loader {
     const struct dataset *d;
     struct loader_options o;
     struct notes notes;
-    size_t pixels;  /* numbers in a row */
-    uint64_t end;   /* number of the first batch there is not */
+    size_t pixels; /* numbers in a row */
+    uint64_t end;  /* number of the first batch there is not */
     struct slot slot[DEPTH];
 
     pthread_mutex_t lock; /* of everything down to `inside`, and of pending, released and err of the slots */
@@ -90,12 +91,14 @@ static int draw(const struct loader *l, int lane, uint64_t number, int row)
     const struct loader_options *o = &l->o;
     uint64_t place = place_of(o, lane, number, row);
     if (!o->training) return (int)place;
-    if (lane == 1 && o->pairing == PAIR_CLASS) return sampler_mate(o->seed, place, l->d, draw(l, 0, number, row));
+    if (lane == 1 && o->pairing == PAIR_CLASS)
+        return sampler_mate(o->seed, place, l->d, draw(l, 0, number, row));
     return sampler_at(o->seed, lane, place, l->d->n, o->replacement);
 }
 
-/* Redraws for class-matched rows: the lanes take turns along their class from a random place, so that the rows stay of
- * one class and different samples whichever was redrawn, without one having to wait for the other. -1: none left. */
+/* Redraws for class-matched rows: the lanes take turns along their class from a random place, so that the
+ * rows stay of one class and different samples whichever was redrawn, without one having to wait for the
+ * other. -1: none left. */
 static int redraw_matched(const struct loader *l, uint64_t key, int lane, int a, int b, int attempt)
 {
     int k = l->d->label[a];
@@ -113,7 +116,8 @@ static int redraw(const struct loader *l, int lane, uint64_t number, int row, in
     const struct loader_options *o = &l->o;
     int matched = o->pairing == PAIR_CLASS && is_paired(o, number), stream = matched ? 0 : lane;
     /* sub-stream 1 of the order; 0 holds the epochs */
-    uint64_t key = rng_key(rng_key(o->seed, RNG_ORDER, (uint64_t)stream), 1, place_of(o, stream, number, row));
+    uint64_t key =
+        rng_key(rng_key(o->seed, RNG_ORDER, (uint64_t)stream), 1, place_of(o, stream, number, row));
     if (!matched) return (int)rng_below(key, (uint64_t)attempt, (uint64_t)l->d->n);
     return redraw_matched(l, key, lane, draw(l, 0, number, row), draw(l, 1, number, row), attempt);
 }
@@ -160,7 +164,8 @@ static int fill_row(const struct loader *l, struct slot *s, int at, struct err *
         if (!o->training) break;
         int other = redraw(l, lane, number, row, failed);
         if (failed == MOST_ATTEMPTS || other < 0)
-            return fail(e, E_FORMAT, "%d draws in a row gave no readable image; the last: %s", failed, why.msg);
+            return fail(e, E_FORMAT, "%d draws in a row gave no readable image; the last: %s", failed,
+                        why.msg);
         sample = other;
     }
     s->failed[at] = failed;
@@ -262,15 +267,18 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
     if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
     for (int at = 0; at < s->batch.rows; at++) {
         int lane = at >= s->batch.first, row = at - lane * s->batch.first;
-        for (int i = 0; i < s->failed[at]; i++) count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
+        for (int i = 0; i < s->failed[at]; i++)
+            count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
     }
     if (l->o.training && l->nbad > 1 && l->nbad > l->d->n / 100)
-        return fail(e, E_FORMAT, "%d of %d images were unreadable so far, expected at most 1 %%: check the files",
-                    l->nbad, l->d->n);
+        return fail(e, E_FORMAT,
+                    "%d of %d images were unreadable so far, expected at most 1 %%: check the files", l->nbad,
+                    l->d->n);
     return OK;
 }
 
-/* Waits for the next slot; NULL at the end, on a failure (*rc) and when the loader closes. The lock is held. */
+/* Waits for the next slot; NULL at the end, on a failure (*rc) and when the loader closes. The lock is held.
+ */
 static struct slot *wait_ready(struct loader *l, int *rc, struct err *e)
 {
     struct slot *s = &l->slot[l->next % DEPTH];
@@ -311,7 +319,8 @@ void loader_release(struct loader *l, const struct batch *batch)
 {
     pthread_mutex_lock(&l->lock);
     l->slot[batch->number % DEPTH].released = 1;
-    for (struct slot *s; s = &l->slot[l->taken % DEPTH], s->batch.number == l->taken && s->released;) l->taken++;
+    for (struct slot *s; s = &l->slot[l->taken % DEPTH], s->batch.number == l->taken && s->released;)
+        l->taken++;
     pthread_cond_broadcast(&l->change[ROOM]);
     pthread_mutex_unlock(&l->lock);
 }
@@ -358,7 +367,8 @@ static int make_slots(struct loader *l, struct err *e)
         missing |= !s->x || !s->label || !s->sample || !s->failed;
     }
     if (!missing) return OK;
-    return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows, l->pixels);
+    return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows,
+                l->pixels);
 }
 
 static int make_threads(struct loader *l, struct err *e)
@@ -376,8 +386,9 @@ static int make_threads(struct loader *l, struct err *e)
     }
     for (; !rc && l->nworkers < l->o.workers; l->nworkers += !rc)
         rc = pthread_create(&l->worker[l->nworkers], NULL, work, l);
-    if (rc) return fail(e, E_MEM, "thread %d of %d cannot be started: %s; use fewer workers",
-                        l->nlanes + l->nworkers + 1, lanes + l->o.workers, strerror(rc));
+    if (rc)
+        return fail(e, E_MEM, "thread %d of %d cannot be started: %s; use fewer workers",
+                    l->nlanes + l->nworkers + 1, lanes + l->o.workers, strerror(rc));
     return OK;
 }
 

@@ -1,35 +1,37 @@
-/* Mini-batches in the background. One feeder thread per lane decides which samples come next and queues one job per
- * image; shared workers decode and augment straight into the row of a slot; slots are handed out in order.
+/* Mini-batches in the background. One feeder thread per lane decides which samples come next and queues one
+ * job per image; shared workers decode and augment straight into the row of a slot; slots are handed out in
+ * order.
  *
- * Everything random is a function of (seed, lane, number): the bytes do not depend on the number of workers, and a
- * loader opened at `start` continues as if it had run from 0. */
+ * Everything random is a function of (seed, lane, number): the bytes do not depend on the number of workers,
+ * and a loader opened at `start` continues as if it had run from 0. */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 #include <stdint.h>
 #include "augment.h"
 #include "dataset.h"
 
+/* A second lane of as many rows, S2, with its own order. PAIR_CLASS: row i is a random training sample of the
+ * class of row i of S1, never the same sample unless alone. */
 enum pairing { PAIR_NONE, PAIR_RANDOM, PAIR_CLASS };
 
 struct loader_options {
     uint64_t seed;
-    int rows;             /* of a mini-batch: S1 */
-    int training;         /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, image_center */
-    enum pairing pairing; /* a second lane of as many rows, S2, with its own order; PAIR_CLASS: row i is a random
-                             training sample of the class of row i of S1, never the same sample unless alone */
+    int rows;     /* of a mini-batch: S1 */
+    int training; /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, image_center */
+    enum pairing pairing;
     int subdivisions, every; /* S2 comes with the batches of iterations n (= number / subdivisions + 1) with
                                 n % every == 0 only. 0 counts as 1 */
-    int replacement;      /* draw with replacement */
-    uint64_t start;       /* number of the first batch */
-    int workers;          /* decoding threads, >= 1 */
+    int replacement;         /* draw with replacement */
+    uint64_t start;          /* number of the first batch */
+    int workers;             /* decoding threads, >= 1 */
     struct augment augment;
 };
 
 struct batch {
-    int rows, first;    /* rows 0..first-1 are S1, first..rows-1 are S2 */
-    const float *x;     /* rows x c x h x w, host */
-    const int *label;   /* rows */
-    const int *sample;  /* rows: index into the dataset; -1 - i for an unreadable image of a validation */
+    int rows, first;   /* rows 0..first-1 are S1, first..rows-1 are S2 */
+    const float *x;    /* rows x c x h x w, host */
+    const int *label;  /* rows */
+    const int *sample; /* rows: index into the dataset; -1 - i for an unreadable image of a validation */
     uint64_t number;
 };
 
@@ -37,20 +39,22 @@ struct loader;
 int loader_open(struct loader **, const struct dataset *, const struct loader_options *, const struct notes *,
                 struct err *);
 
-/* Blocks until the next batch is ready; the batch is the loader's until loader_release. *batch is NULL after the last
- * one (validation only). Training: an unreadable image is named once in a note (the first 100 are), counted, and
- * replaced by another draw (by seed, lane, number, attempt; of the same class in a PAIR_CLASS batch); once more than
- * one and more than 1 % of the dataset's images were found unreadable it is an error. Validation: it is a row of zeros
- * with sample < 0, which the caller counts as wrong. Errors and notes come in the order of the batches. One thread
- * takes batches; at most three may be held at once. */
+/* Blocks until the next batch is ready; the batch is the loader's until loader_release. *batch is NULL after
+ * the last one (validation only). Training: an unreadable image is named once in a note (the first 100 are),
+ * counted, and replaced by another draw (by seed, lane, number, attempt; of the same class in a PAIR_CLASS
+ * batch); once more than one and more than 1 % of the dataset's images were found unreadable it is an error.
+ * Validation: it is a row of zeros with sample < 0, which the caller counts as wrong. Errors and notes come
+ * in the order of the batches. One thread takes batches; at most three may be held at once. */
 int loader_next(struct loader *, const struct batch **, struct err *);
 void loader_release(struct loader *, const struct batch *);
-uint64_t loader_unreadable(const struct loader *); /* different images so far; for the thread that takes batches */
-void loader_close(struct loader *);                 /* accepts NULL; safe while loader_next blocks: that fails then */
+void loader_close(struct loader *); /* accepts NULL; safe while loader_next blocks: that fails then */
 
-/* The order of samples, exposed for tests. Number `i` (0, 1, ...) of lane `lane` among n samples: a permutation per
- * epoch (keyed, so that no table is stored: a format-preserving Feistel network with cycle walking), or independent
- * draws with replacement. */
+/* Different unreadable images so far; for the thread that takes batches. */
+uint64_t loader_unreadable(const struct loader *);
+
+/* The order of samples, exposed for tests. Number `i` (0, 1, ...) of lane `lane` among n samples: a
+ * permutation per epoch (keyed, so that no table is stored: a format-preserving Feistel network with cycle
+ * walking), or independent draws with replacement. */
 int sampler_at(uint64_t seed, int lane, uint64_t i, int n, int replacement);
 
 /* The partner of `sample` for number `i` of lane 1 under PAIR_CLASS: uniform over the others of its class. */

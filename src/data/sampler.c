@@ -4,9 +4,9 @@
 
 enum { ROUNDS = 8 };
 
-/* Where `x` goes in a keyed permutation of 0..n-1: a balanced Feistel network on the least even number of bits that
- * holds n (at least 6: with fewer the permutations repeat too soon), walked until it lands below n: at most 4 steps on
- * average for n > 16. */
+/* Where `x` goes in a keyed permutation of 0..n-1: a balanced Feistel network on the least even number of
+ * bits that holds n (at least 6: with fewer the permutations repeat too soon), walked until it lands below n:
+ * at most 4 steps on average for n > 16. */
 static uint64_t permute(uint64_t key, uint64_t x, uint64_t n)
 {
     unsigned half = 3;
@@ -36,7 +36,8 @@ int sampler_mate(uint64_t seed, uint64_t i, const struct dataset *d, int sample)
     int k = d->label[sample], n = d->count[k];
     const int *member = d->of_class + d->start[k];
     if (n == 1) return sample;
-    /* One of the first n - 1 members; whoever draws the sample itself takes the last instead: uniform over the rest. */
+    /* One of the first n - 1 members; whoever draws the sample itself takes the last instead: uniform over
+     * the rest. */
     int mate = member[rng_below(rng_key(seed, RNG_ORDER, 1), i, (uint64_t)n - 1)];
     return mate == sample ? member[n - 1] : mate;
 }

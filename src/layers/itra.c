@@ -51,6 +51,7 @@ static const char *const examples[] = {
     "lambda=2\nwarmup=0\npair=split\nroot=0\nbandwidth=1.5\nkernels=3\nkernel_mul=1.7",
     "lambda=1\nwarmup=0\npair=split\nconditional=0",
     "lambda=1\nwarmup=0\npair=split\nbandwidth=pooled\naverage=present\ngradient=first",
+    "lambda=1\nwarmup=0\npair=memory",
     "lambda=0.5\nwarmup=0",
     "lambda=0.5\nwarmup=0\nmatch=class\ngradient=first\nroot=0",
     NULL,

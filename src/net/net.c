@@ -7,12 +7,15 @@
 #include "core/rng.h"
 #include "net/model.h"
 
-static const char *const policies[] = { "constant", "step", "steps", "exp", "poly", "sigmoid", "random", "sgdr", NULL };
+static const char *const policies[] = { "constant", "step",   "steps", "exp", "poly",
+                                        "sigmoid",  "random", "sgdr",  NULL };
 
 #define BIG INT_MAX
 const struct key net_config_keys[] = {
-    INT_KEY(net_config, batch, 1, 1, 1 << 24, "images per update (S1 only, when [itra] brings a second mini-batch)"),
-    INT_KEY(net_config, subdivisions, 1, 1, 1 << 24, "mini-batches per update: a forward pass sees batch/subdivisions images"),
+    INT_KEY(net_config, batch, 1, 1, 1 << 24,
+            "images per update (S1 only, when [itra] brings a second mini-batch)"),
+    INT_KEY(net_config, subdivisions, 1, 1, 1 << 24,
+            "mini-batches per update: a forward pass sees batch/subdivisions images"),
     INT_KEY(net_config, width, 0, 0, 1 << 16, "columns of the input"),
     INT_KEY(net_config, height, 0, 0, 1 << 16, "rows of the input"),
     INT_KEY(net_config, channels, 0, 0, 1 << 16, "1: gray (luma), 3: RGB"),
@@ -32,8 +35,10 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, learning_rate_min, 1e-5, 0, 1e6, "policy=sgdr: lowest rate"),
     INT_KEY(net_config, sgdr_cycle, 0, 0, BIG, "policy=sgdr: iterations of the first cycle (0: max_batches)"),
     REAL_KEY(net_config, sgdr_mult, 2, 1, 1e6, "policy=sgdr: each cycle is so many times longer"),
-    INT_KEY(net_config, max_crop, 0, 0, 1 << 16, "augmentation: longest scaled shorter side, pixels (0: 2*width)"),
-    INT_KEY(net_config, min_crop, 0, 0, 1 << 16, "augmentation: shortest scaled shorter side, pixels (0: width)"),
+    INT_KEY(net_config, max_crop, 0, 0, 1 << 16,
+            "augmentation: longest scaled shorter side, pixels (0: 2*width)"),
+    INT_KEY(net_config, min_crop, 0, 0, 1 << 16,
+            "augmentation: shortest scaled shorter side, pixels (0: width)"),
     REAL_KEY(net_config, max_ratio, 0, 0, 1e4, "augmentation: max_crop as a multiple of width (0: max_crop)"),
     REAL_KEY(net_config, min_ratio, 0, 0, 1e4, "augmentation: min_crop as a multiple of width (0: min_crop)"),
     REAL_KEY(net_config, angle, 0, 0, 180, "augmentation: rotation, degrees either way"),
@@ -42,20 +47,30 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, exposure, 1, 0, 100, "augmentation: brightness up to this factor or its inverse"),
     REAL_KEY(net_config, hue, 0, 0, 1, "augmentation: hue shift either way, in turns"),
     INT_KEY(net_config, flip, 1, 0, 1, "augmentation: 1: mirror half of the images"),
-    INT_KEY(net_config, pad_crop, 0, 0, 1 << 12, "augmentation: pad by so many black pixels, then crop at random, instead of scaling (stock Darknet ignores this key)"),
-    LIST_KEY(net_config, mean, -1e6, 1e6, "per channel, subtracted from values in [0,1] (stock Darknet ignores this key)"),
+    INT_KEY(net_config, pad_crop, 0, 0, 1 << 12,
+            "augmentation: pad by so many black pixels, then crop at random, instead of scaling (stock "
+            "Darknet ignores this key)"),
+    LIST_KEY(net_config, mean, -1e6, 1e6,
+             "per channel, subtracted from values in [0,1] (stock Darknet ignores this key)"),
     LIST_KEY(net_config, std, 1e-9, 1e6, "per channel, divides after mean (stock Darknet ignores this key)"),
-    REAL_KEY(net_config, bn_momentum, 0.01, 0, 1, "pace of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
-    REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999, "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
-    REAL_KEY(net_config, valid_every, 1, 0, 1e6, "epochs between validations (0: at the end only; stock Darknet ignores this key)"),
+    REAL_KEY(net_config, bn_momentum, 0.01, 0, 1,
+             "pace of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
+    REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
+             "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
+    REAL_KEY(net_config, valid_every, 1, 0, 1e6,
+             "epochs between validations (0: at the end only; stock Darknet ignores this key)"),
     { 0 },
 };
 
-/* Keys of [net] that Darknet's cfgs carry and that have no meaning for classification here: no warning for them. */
+/* Keys of [net] that Darknet's cfgs carry and that have no meaning for classification here: no warning for
+ * them. */
 struct silent {
     struct list ignored;
 };
-#define SILENT(word) { word, KEY_LIST, 0, 0, -1e30, 1e30, NULL, "accepted, no effect" }
+#define SILENT(word)                                                                                         \
+    {                                                                                                        \
+        word, KEY_LIST, 0, 0, -1e30, 1e30, NULL, "accepted, no effect"                                       \
+    }
 static const struct key silent_keys[] = { SILENT("time_steps"), SILENT("notruth"), SILENT("center"), { 0 } };
 
 static int config_check(struct net *n, int line, struct err *e)
@@ -63,12 +78,15 @@ static int config_check(struct net *n, int line, struct err *e)
     struct net_config *c = &n->config;
     const char *path = n->cfg->path;
     if (c->subdivisions > c->batch)
-        return fail_at(e, E_CFG, path, line, "[net] subdivisions=%d is more than batch=%d", c->subdivisions, c->batch);
+        return fail_at(e, E_CFG, path, line, "[net] subdivisions=%d is more than batch=%d", c->subdivisions,
+                       c->batch);
     if (c->policy == POLICY_STEPS && (!c->steps.n || c->scales.n < c->steps.n))
-        return fail_at(e, E_CFG, path, line, "[net] policy=steps needs steps= and as many scales= (%d, %d given)", c->steps.n,
+        return fail_at(e, E_CFG, path, line,
+                       "[net] policy=steps needs steps= and as many scales= (%d, %d given)", c->steps.n,
                        c->scales.n);
     if (c->mean.n != c->std.n || (c->mean.n && c->mean.n != c->channels))
-        return fail_at(e, E_CFG, path, line, "[net] mean= and std= need one number for each of the %d channels (%d, %d given)",
+        return fail_at(e, E_CFG, path, line,
+                       "[net] mean= and std= need one number for each of the %d channels (%d, %d given)",
                        c->channels, c->mean.n, c->std.n);
     int image = c->height && c->width && c->channels;
     if (!image && !c->inputs)
@@ -76,7 +94,8 @@ static int config_check(struct net *n, int line, struct err *e)
     if (image && c->inputs && (double)c->height * c->width * c->channels != c->inputs)
         return fail_at(e, E_CFG, path, line, "[net] inputs=%d is not height*width*channels", c->inputs);
     if ((double)c->height * c->width * c->channels > INT_MAX)
-        return fail_at(e, E_CFG, path, line, "[net] an image of %dx%dx%d is too large", c->width, c->height, c->channels);
+        return fail_at(e, E_CFG, path, line, "[net] an image of %dx%dx%d is too large", c->width, c->height,
+                       c->channels);
     return OK;
 }
 
@@ -96,7 +115,8 @@ static int config_read(struct net *n, struct err *e)
 static int unknown_section(const struct net *n, const struct cfg_section *s, struct err *e)
 {
     const char *near = layer_nearest(s->name);
-    return fail_at(e, E_CFG, n->cfg->path, s->line, "unknown section [%.40s]%s%s%s (see: darknet help layers)", s->name,
+    return fail_at(e, E_CFG, n->cfg->path, s->line,
+                   "unknown section [%.40s]%s%s%s (see: darknet help layers)", s->name,
                    near ? "; did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
@@ -126,8 +146,10 @@ static int layer_read(struct net *n, int i, struct err *e)
     if (!(m->ops = layer_find(s->name))) return unknown_section(n, s, e);
     m->self = mem_alloc(1, m->ops->size + 1);
     if (!m->self) return fail(e, E_MEM, "not enough memory for the layers");
-    const struct key *tables[3] = { layer_common_keys, m->ops->keys, NULL };
-    TRY(options_fill(&m->common, layer_common_keys, n->cfg->path, s, e));
+    struct cfg_section none = { .name = s->name }; /* a strict section has its own keys only */
+    const struct key *tables[3] = { m->ops->strict ? m->ops->keys : layer_common_keys,
+                                    m->ops->strict ? NULL : m->ops->keys, NULL };
+    TRY(options_fill(&m->common, layer_common_keys, n->cfg->path, m->ops->strict ? &none : s, e));
     TRY(options_fill(m->self, m->ops->keys, n->cfg->path, s, e));
     TRY(options_unused(tables, m->ops->strict, n->cfg->path, s, &n->notes, e));
     return find_inputs(n, i, e);
@@ -165,8 +187,8 @@ static int gather_wants(struct net *n, struct err *e)
         }
         if (w.source != n->wants.source || w.by_class != n->wants.by_class || w.every != n->wants.every)
             return fail_at(e, E_CFG, n->cfg->path, n->layer[i].line,
-                           "[%s] pair, match and every must be those of the section in line %d", n->layer[i].ops->name,
-                           n->layer[first].line);
+                           "[%s] pair, match and every must be those of the section in line %d",
+                           n->layer[i].ops->name, n->layer[first].line);
         n->wants.gradient_first &= w.gradient_first || !w.active;
         n->wants.active |= w.active;
     }
@@ -207,7 +229,8 @@ static int build(struct net *n, struct err *e)
     return measure(n, e);
 }
 
-int net_open(struct net **out, struct cfg *cfg, struct backend *be, uint64_t seed, const struct notes *notes, struct err *e)
+int net_open(struct net **out, struct cfg *cfg, struct backend *be, uint64_t seed, const struct notes *notes,
+             struct err *e)
 {
     *out = NULL;
     struct net *n = mem_alloc(1, sizeof *n);
@@ -244,7 +267,8 @@ void net_close(struct net *n)
 
 void model_name(const struct net *n, int i, char *buf, size_t size)
 {
-    snprintf(buf, size, "%.200s:%d: [%s] (layer %d)", n->cfg->path, n->layer[i].line, n->layer[i].ops->name, i);
+    snprintf(buf, size, "%.200s:%d: [%s] (layer %d)", n->cfg->path, n->layer[i].line, n->layer[i].ops->name,
+             i);
 }
 
 int net_layer_info(const struct net *n, int i, struct layer_info *info)

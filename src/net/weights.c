@@ -1,7 +1,8 @@
 /* .weights files, and the part of the training state that belongs to the net.
  *
- * .weights: int32 major, minor, revision; then seen (uint64 where major*10 + minor >= 2, else int32); then float32
- * numbers, layer after layer in the order in which they declare their parameters. Little-endian, no padding. */
+ * .weights: int32 major, minor, revision; then seen (uint64 where major*10 + minor >= 2 and both are below 1000, else
+ * int32); then float32 numbers, layer after layer in the order in which they declare their parameters. Little-endian, no
+ * padding. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ static int read_header(struct file_reader *r, struct header *h, struct err *e)
     if (v[0] < 0 || v[1] < 0 || v[0] > 1 << 20 || v[1] > 1 << 20)
         return fail_at(e, E_FORMAT, r->path, 0, "this is not a .weights file (version %d.%d)", v[0], v[1]);
     h->transposed = v[0] > 1000 || v[1] > 1000;
-    if (v[0] * 10 + v[1] >= 2 && !h->transposed) return reader_take(r, &h->seen, sizeof h->seen, e);
+    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000) return reader_take(r, &h->seen, sizeof h->seen, e);
     TRY(reader_take(r, &seen32, sizeof seen32, e));
     h->seen = seen32 < 0 ? 0 : (uint64_t)seen32;
     return OK;
@@ -68,7 +69,7 @@ static int ends_early(const struct net *n, const char *path, int layer, size_t l
     char name[300];
     model_name(n, layer, name, sizeof name);
     if (!left)
-        return fail_at(e, E_FORMAT, path, 0, "the file ends before %s: it holds layers 0..%d of %d", name, layer - 1, n->n);
+        return fail_at(e, E_FORMAT, path, 0, "the file ends before %s: it holds %d of the %d layers", name, layer, n->n);
     return fail_at(e, E_FORMAT, path, 0, "the file ends inside %s: it holds %zu of the %zu bytes there; are these the weights of "
                    "another cfg?", name, left, need);
 }

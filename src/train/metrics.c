@@ -1,4 +1,5 @@
-/* The metrics CSV: one row per iteration and per validation. */
+/* The metrics CSV: one row per iteration and per validation. What a row has no value for is empty; `images`
+ * are those trained on so far, `ce` is of the training mini-batches, `valid_ce` of the validation set. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -81,10 +82,10 @@ void metrics_train(struct metrics *m, const struct train_line *l)
     fprintf(m->f, ",%.9g,%.9g,%.6g,,,,,\n", l->lambda, l->rate, l->images_per_second);
 }
 
-void metrics_valid(struct metrics *m, const struct valid_line *l)
+void metrics_valid(struct metrics *m, const struct valid_line *l, uint64_t seen)
 {
-    fprintf(m->f, "valid,%llu,%.9g,%d,,,,,%.6g,%.9g,%.9g,%.9g,", (unsigned long long)l->iteration, l->epoch,
-            l->images, l->seconds > 0 ? l->images / l->seconds : 0, l->top1, l->topk, l->ce);
+    fprintf(m->f, "valid,%llu,%.9g,%llu,,,,,,%.9g,%.9g,%.9g,", (unsigned long long)l->iteration, l->epoch,
+            (unsigned long long)seen, l->top1, l->topk, l->ce);
     if (l->compactness >= 0)
         fprintf(m->f, "%.9g,%.9g\n", l->compactness, l->same_distance);
     else

@@ -49,7 +49,7 @@ struct metrics {
  * repeated. */
 int metrics_open(struct metrics *, const char *path, uint64_t keep, struct err *);
 void metrics_train(struct metrics *, const struct train_line *);
-void metrics_valid(struct metrics *, const struct valid_line *);
+void metrics_valid(struct metrics *, const struct valid_line *, uint64_t seen);
 int metrics_flush(struct metrics *, struct err *);
 void metrics_close(struct metrics *);
 

@@ -339,7 +339,7 @@ static int validate(struct trainer *t, struct err *e)
     TRY(evaluate(t->net, t->infer, t->valid, &o, &l, e));
     t->valid_seconds = l.seconds;
     keep_best(t, &l);
-    metrics_valid(&t->metrics, &l);
+    metrics_valid(&t->metrics, &l, t->net->seen);
     if (t->hooks->validation) t->hooks->validation(t->hooks->ctx, &l);
     return OK;
 }

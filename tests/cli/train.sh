@@ -59,6 +59,13 @@ check "weights of the first layers are accepted" run part plain.cfg part.weights
 # Layers 3 and 4 have nothing to load.
 check "and it is said which" grep -q 'layers 0..4 loaded, the rest random' part.err
 
+# ---- collapse: nothing is learnt at rate 0, so the CE stays at ln 3 ----
+run stuck itra.cfg -set net.learning_rate=0 -set net.batch=18 -set net.subdivisions=1 -set net.max_batches=230 \
+    -set dropout.probability=0 -set connected.activation=linear -set net.burn_in=0 -set net.valid_every=0
+check "a CE that stays at ln K is warned of, once" test "$(grep -c 'warning: .*collapsed' stuck.err)" = 1
+run unstuck itra.cfg -set net.max_batches=230 -set net.valid_every=0
+check "no such warning where something is learnt" sh -c "! grep -q collapsed unstuck.err"
+
 # ---- the same bytes ----
 for device in $devices; do
     run "ref-$device" itra.cfg -device "$device" -workers 1 -threads 2 -set net.max_batches=50
@@ -84,6 +91,10 @@ for cfg in plain itra memory every; do
     check "$cfg: resumed metrics have every iteration once" \
         test "$(grep -c '^train,' "half-$cfg/${cfg}_metrics.csv")" = 20
 done
+
+run "half-plain" plain.cfg -resume half-plain/plain_last.state -set net.max_batches=25 -set net.learning_rate=0.02
+check "a changed setting is pointed out" grep -q 'cfg has changed' half-plain.err
+check "and training goes on with it" grep -qE '^25, .* 0.02 rate' half-plain.out
 
 # Killed at random moments: a chunk of bytes of the runs must not depend on when.
 long="-set net.max_batches=1500 -set net.valid_every=15"

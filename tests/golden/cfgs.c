@@ -1,10 +1,11 @@
 /* A cfg as a user has it, on both sides: what the softmax gets, from the same weights and the same image.
  *
- *   cfgs write CFG DIR               random parameters, through our weights_save, to DIR/weights; an image to DIR/in
- *   cfgs compare DEVICE CFG DIR      our output against DIR/out, which `oracle predict` wrote; prints the relative L2
- *                                    error and whether the five best classes are the same, in order
- *
- * Exit status of compare: 0 when the error is at most 1e-3 and the five best are the same, else 1; 2: could not run. */
+ *   cfgs write CFG DIR
+ *       Random parameters, through our weights_save, to DIR/weights; an image to DIR/in.
+ *   cfgs compare DEVICE CFG DIR
+ *       Our output against DIR/out, which `oracle predict` wrote. Prints the relative L2 error and whether
+ *       the five best classes are the same, in order. Exit status 0 when the error is at most 1e-3 and they
+ *       are, else 1; 2: could not run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
 #include "probe.h"
 #include "tape.h"
 
-/* Batch norm's two epsilons (1e-5 inside the root, 1e-6 outside) differ by up to 1e-5 a layer; the deepest has 201. */
+/* Batch norm's two epsilons (1e-5 inside the root, 1e-6 outside) differ by up to 1e-5 a layer; the deepest
+ * has 201. */
 #define TOLERANCE 1e-3
 
 enum { MAX_LAYERS = 1024, SEED = 1, TOP = 5 };
@@ -27,8 +29,8 @@ struct session {
     struct net *net;
     struct program *program;
     struct probe probe[MAX_LAYERS];
-    int last;   /* the layer whose output the softmax gets */
-    real *out;  /* of it */
+    int last;  /* the layer whose output the softmax gets */
+    real *out; /* of it */
     size_t n;
 };
 
@@ -79,8 +81,8 @@ static int has_section(const struct cfg *cfg, const char *name)
     return 0;
 }
 
-/* Sizes that keep activations near 1 through any number of layers: He's for the weights; where shortcuts add up, half
- * the scale. */
+/* Sizes that keep activations near 1 through any number of layers: He's for the weights; where shortcuts add
+ * up, half the scale. */
 static int set_kind(const struct session *s, int at, enum kind kind, size_t fan)
 {
     struct param *p = s->net->param[at];
@@ -118,11 +120,13 @@ static int set_all(struct session *s, struct err *e)
     for (int i = 0; i < s->net->n; i++) {
         enum kind kind[5];
         int n = kinds_of(&s->net->cfg->section[i + 1], kind);
-        if (at + n > s->net->nparam) return fail(e, E_CFG, "layer %d: fewer parameters than the format has", i);
+        if (at + n > s->net->nparam)
+            return fail(e, E_CFG, "layer %d: fewer parameters than the format has", i);
         size_t outputs = n ? param_count(s->net->param[at]) : 1;
         for (int k = 0; k < n; k++) {
             size_t fan = kind[k] == WEIGHTS ? param_count(s->net->param[at + k]) / outputs : 1;
-            if (set_kind(s, at + k, kind[k], fan)) return fail(e, E_MEM, "layer %d: parameters cannot be set", i);
+            if (set_kind(s, at + k, kind[k], fan))
+                return fail(e, E_MEM, "layer %d: parameters cannot be set", i);
         }
         at += n;
     }
@@ -202,12 +206,12 @@ static int predict(struct session *s, const char *folder, double *seconds, struc
 }
 
 /* The place of the largest of n numbers that is not in not[0..skip). */
-static size_t best(const float *x, size_t n, const size_t *not, int skip)
+static size_t best(const float *x, size_t n, const size_t * not, int skip)
 {
     size_t at = n;
     for (size_t i = 0; i < n; i++) {
         int taken = 0;
-        for (int k = 0; k < skip; k++) taken |= not[k] == i;
+        for (int k = 0; k < skip; k++) taken |= not [k] == i;
         if (!taken && (at == n || x[i] > x[at])) at = i;
     }
     return at;

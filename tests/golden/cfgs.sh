@@ -14,7 +14,7 @@ device=${2:-cpu}
 folder=/usr/share/darknet/cfg
 oracle=$(tests/golden/build-oracle.sh) || exit 2
 if [ -z "$oracle" ] || [ ! -d $folder ]; then
-    echo "oracle-cfgs: skipped: Debian's package darknet is not installed"
+    echo "skip  the cfgs of Debian's package darknet: it is not installed"
     exit 0
 fi
 work=$(mktemp -d) || exit 2

@@ -1,11 +1,12 @@
 /* The matching loss against vectors computed by an independent program in double precision.
  *
- *   itra FILE...      the format of tests/golden/itra/: "key value" lines, then rows of h1, h2, sigma, match, g1, g2
+ *   itra FILE...
+ *       The format of tests/golden/itra/: "key value" lines, then rows of h1, h2, sigma, match, g1, g2.
  *
- * Each file goes through match_compute, and, where both halves have as many rows, through a whole net as well: an
- * identity layer, [itra] on its output, a classifier of zeros, so that the gradient reaching the features is that of
- * the match alone. Prints the relative errors per file; exit status 1 where one is above 1e-5 (float) or 1e-10
- * (double), 2 where a file cannot be read. */
+ * Each file goes through match_compute, and, where both halves have as many rows, through a whole net as well:
+ * an identity layer, [itra] on its output, a classifier of zeros, so that the gradient reaching the features is
+ * that of the match alone. Prints the relative errors per file; exit status 1 where one is above 1e-5 (float) or
+ * 1e-10 (double), 2 where a file cannot be read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,8 +108,9 @@ static int feature_row(struct vector *v, struct half *half, char *text)
     double row[256], *to = v->d <= 256 ? row : mem_alloc((size_t)v->d, sizeof *to);
     char *end;
     long label = strtol(text, &end, 10);
-    int rc = !to || half->rows == half->m || end == text || label < 0 || label >= v->classes ? E_FORMAT
-                                                                                             : numbers(end, v->d, to);
+    int rc = !to || half->rows == half->m || end == text || label < 0 || label >= v->classes
+                 ? E_FORMAT
+                 : numbers(end, v->d, to);
     if (!rc) {
         half->label[half->rows] = (int)label;
         for (int i = 0; i < v->d; i++) half->h[(size_t)half->rows * (size_t)v->d + (size_t)i] = (real)to[i];
@@ -155,7 +157,8 @@ static int vector_parse(struct vector *v, const char *path, char *text, struct e
         *value = 0;
         int rc = vector_line(v, line, text_trim(value + 1));
         if (rc == E_MEM) return fail(e, E_MEM, "%s: not enough memory", path);
-        if (rc) return bad(path, lines.number, "not a known key with a value as tests/golden/itra/ has them", e);
+        if (rc)
+            return bad(path, lines.number, "not a known key with a value as tests/golden/itra/ has them", e);
     }
     for (int s = 0; s < 2; s++)
         if (!v->half[s].m || v->half[s].rows != v->half[s].m || v->half[s].gradients != v->half[s].m)
@@ -188,7 +191,10 @@ struct errors {
     double match, sigma, g[2];
 };
 
-static double off(double ours, double theirs) { return fabs(ours - theirs) / (theirs != 0 ? fabs(theirs) : 1); }
+static double off(double ours, double theirs)
+{
+    return fabs(ours - theirs) / (theirs != 0 ? fabs(theirs) : 1);
+}
 
 static double off_rows(const real *ours, const double *theirs, size_t n)
 {
@@ -218,8 +224,12 @@ static int acceptable(const struct errors *x)
 
 static struct match_options options_of(const struct vector *v)
 {
-    struct match_options o = { .conditional = v->conditional, .kernels = v->kernels, .kernel_mul = v->kernel_mul,
-                               .root = v->root, .present = v->present, .bandwidth = BANDWIDTH_FIXED };
+    struct match_options o = { .conditional = v->conditional,
+                               .kernels = v->kernels,
+                               .kernel_mul = v->kernel_mul,
+                               .root = v->root,
+                               .present = v->present,
+                               .bandwidth = BANDWIDTH_FIXED };
     if (!strcmp(v->bandwidth, "median"))
         o.bandwidth = BANDWIDTH_MEDIAN;
     else if (!strcmp(v->bandwidth, "pooled"))
@@ -247,7 +257,8 @@ static int through_match(const struct vector *v, struct errors *x, struct err *e
     if (!rc) {
         x->match = off(match, v->match);
         x->sigma = off_sigma(v, sigma);
-        for (int s = 0; s < 2; s++) x->g[s] = off_rows(g[s], v->half[s].g, (size_t)v->half[s].m * (size_t)v->d);
+        for (int s = 0; s < 2; s++)
+            x->g[s] = off_rows(g[s], v->half[s].g, (size_t)v->half[s].m * (size_t)v->d);
     }
     for (int s = 0; s < 2; s++) mem_free(g[s]);
     mem_free(work);
@@ -280,13 +291,14 @@ static int net_of(struct net **net, const struct vector *v, struct backend *be, 
                      "[itra]\nlambda=1\nconditional=%d\nkernels=%d\nkernel_mul=%.17g\nbandwidth=%s\nroot=%d\n"
                      "average=%s\npair=loader\nwarmup=0\n"
                      "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
-                     v->half[0].m, v->d, v->d, v->conditional, v->kernels, v->kernel_mul, v->bandwidth, v->root,
-                     v->present ? "present" : "all", v->classes);
+                     v->half[0].m, v->d, v->d, v->conditional, v->kernels, v->kernel_mul, v->bandwidth,
+                     v->root, v->present ? "present" : "all", v->classes);
     TRY(cfg_parse(&cfg, "itra", text, (size_t)n, e));
     return net_open(net, cfg, be, 1, &quiet, e);
 }
 
-/* Identity first, then zeros: biases 0. Parameters in the order of the file: bias, weights of either layer. */
+/* Identity first, then zeros: biases 0. Parameters in the order of the file: bias, weights of either layer.
+ */
 static int set_weights(struct net *net, const struct vector *v, struct err *e)
 {
     for (int i = 0; i < net->nparam; i++) {

@@ -1,11 +1,14 @@
-/* The oracle: runs a cfg through Debian's libdarknet and writes down what comes out. A program of its own, linked to
- * nothing of ours, because both libraries define `network`.
+/* The oracle: runs a cfg through Debian's libdarknet and writes down what comes out. A program of its own,
+ * linked to nothing of ours, because both libraries define `network`.
  *
- *   oracle run CFG STEPS DIR              parameters and inputs from a formula; STEPS training steps (0: one forward
- *                                         pass of inference); writes DIR/before.weights, DIR/after.weights, DIR/tape
- *   oracle predict CFG WEIGHTS IN OUT     one forward pass with the parameters of a file; IN and OUT are tapes
- *   oracle slope CFG                      does libdarknet's gradient fit its own loss? prints, per layer, the slope of
- *                                         the loss along the gradient, measured over computed: 1 when it does
+ *   oracle run CFG STEPS DIR [CFG STEPS DIR]...
+ *       Parameters and inputs from a formula; STEPS training steps (0: one forward pass of inference).
+ *       Writes DIR/before.weights, DIR/after.weights and DIR/tape.
+ *   oracle predict CFG WEIGHTS IN OUT
+ *       One forward pass with the parameters of a file; IN and OUT are tapes.
+ *   oracle slope CFG
+ *       Does libdarknet's gradient fit its own loss? Prints, per layer, the slope of the loss along the
+ *       gradient, measured over computed: 1 when it does.
  *
  * Darknet's delta is the descent direction of the loss summed over the rows. */
 #include <math.h>
@@ -28,8 +31,8 @@ static void fill(float *x, size_t n, uint64_t use, int layer, double low, double
     for (size_t i = 0; i < n; i++) x[i] = (float)(low + (high - low) * rng_uniform(key, i));
 }
 
-/* Numbers in the layer's weights, and how many of them feed one output; 0: it has none. libdarknet sets nweights for
- * convolutions only. */
+/* Numbers in the layer's weights, and how many of them feed one output; 0: it has none. libdarknet sets
+ * nweights for convolutions only. */
 static size_t weight_count(const layer *l, size_t *fan)
 {
     if (l->type == CONVOLUTIONAL) {
@@ -42,8 +45,8 @@ static size_t weight_count(const layer *l, size_t *fan)
 
 static size_t channels(const layer *l) { return (size_t)(l->type == CONVOLUTIONAL ? l->n : l->outputs); }
 
-/* Weights of a size that keeps activations near 1; running variances in [.5, 2], where the epsilon of batch norm
- * hardly matters. */
+/* Weights of a size that keeps activations near 1; running variances in [.5, 2], where the epsilon of batch
+ * norm hardly matters. */
 static void set_parameters(network *net)
 {
     for (int i = 0; i < net->n; i++) {
@@ -85,15 +88,15 @@ static void put_labels(FILE *f, const network *net, size_t step)
     free(label);
 }
 
-/* What a loss layer calls its delta is its input's gradient, and a dropout layer's is the one below under another
- * name: neither is a gradient of the layer's own output. */
+/* What a loss layer calls its delta is its input's gradient, and a dropout layer's is the one below under
+ * another name: neither is a gradient of the layer's own output. */
 static int has_delta(const layer *l)
 {
     return l->delta && l->type != SOFTMAX && l->type != COST && l->type != DROPOUT;
 }
 
-/* libdarknet's backward pass, one layer at a time: a layer's backward overwrites its own delta, so it is written down
- * just before, when every later layer has added to it. f NULL: only run. */
+/* libdarknet's backward pass, one layer at a time: a layer's backward overwrites its own delta, so it is
+ * written down just before, when every later layer has added to it. f NULL: only run. */
 static void backward(network *net, FILE *f, size_t step)
 {
     for (int i = net->n - 1; i >= 0 && !net->layers[i].stopbackward; i--) {
@@ -117,7 +120,8 @@ static void put_outputs(FILE *f, const network *net, size_t step)
     }
 }
 
-/* Parameters in the order of the .weights file, so that the other side can cut its file into the same pieces. */
+/* Parameters in the order of the .weights file, so that the other side can cut its file into the same pieces.
+ */
 static void put_parameters(FILE *f, const network *net)
 {
     for (int i = 0; i < net->n; i++) {
@@ -153,7 +157,7 @@ static void save(network *net, const char *folder, const char *name)
     save_weights(net, path);
 }
 
-static int run(char *cfg, size_t steps, const char *folder)
+static void run(char *cfg, size_t steps, const char *folder)
 {
     char path[1024];
     network *net = load_network(cfg, NULL, 0);
@@ -176,10 +180,10 @@ static int run(char *cfg, size_t steps, const char *folder)
     }
     if (fclose(f)) die("cannot be written", path);
     save(net, folder, "after.weights");
-    return 0;
 }
 
-/* Writes the output of every softmax's input (what the softmax sees), or of the last layer if there is none. */
+/* Writes the output of every softmax's input (what the softmax sees), or of the last layer if there is none.
+ */
 static int predict(char *cfg, char *weights, const char *in, const char *out)
 {
     network *net = load_network(cfg, weights, 0);
@@ -235,7 +239,10 @@ static int slope(char *cfg)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && !strcmp(argv[1], "run")) return run(argv[2], strtoul(argv[3], NULL, 10), argv[4]);
+    if (argc > 4 && argc % 3 == 2 && !strcmp(argv[1], "run")) {
+        for (int i = 2; i < argc; i += 3) run(argv[i], strtoul(argv[i + 1], NULL, 10), argv[i + 2]);
+        return 0;
+    }
     if (argc == 6 && !strcmp(argv[1], "predict")) return predict(argv[2], argv[3], argv[4], argv[5]);
     if (argc == 3 && !strcmp(argv[1], "slope")) return slope(argv[2]);
     fprintf(stderr, "usage: oracle run CFG STEPS DIR | predict CFG WEIGHTS IN OUT | slope CFG\n");

@@ -1,6 +1,6 @@
-/* Looks into a net while it runs: stands between a program and the operations of its layers. Outputs are seen as soon
- * as a layer has written them, gradients when every later layer has added to them, so it does not matter that the
- * arena re-uses the memory afterwards, nor that a layer works in place. */
+/* Looks into a net while it runs: stands between a program and the operations of its layers. Outputs are seen
+ * as soon as a layer has written them, gradients when every later layer has added to them, so it does not
+ * matter that the arena re-uses the memory afterwards, nor that a layer works in place. */
 #ifndef GOLDEN_PROBE_H
 #define GOLDEN_PROBE_H
 #include "net/layer.h"
@@ -40,7 +40,8 @@ static inline struct layer *probe_layer(const struct program *program, int i)
 }
 
 /* probe[i] is for layer i of n; they must outlive the program or probe_remove. */
-static inline void probe_insert(const struct program *program, int n, struct probe *probe, probe_fn *seen, void *ctx)
+static inline void probe_insert(const struct program *program, int n, struct probe *probe, probe_fn *seen,
+                                void *ctx)
 {
     for (int i = 0; i < n; i++) {
         struct layer *l = probe_layer(program, i);

@@ -1,5 +1,6 @@
-/* What the oracle writes and the replay reads: named arrays of floats, one after the other. Each is a text line
- * "count name\n" and then `count` floats as this machine stores them; both programs run on the same one. */
+/* What the oracle writes and the replay reads: named arrays of floats, one after the other. Each is a text
+ * line "count name\n" and then `count` floats as this machine stores them; both programs run on the same one.
+ */
 #ifndef GOLDEN_TAPE_H
 #define GOLDEN_TAPE_H
 #include <stdio.h>

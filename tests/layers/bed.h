@@ -61,6 +61,16 @@ static inline int bed_open(struct bed *b, const char *device, const char *cfg, s
     return OK;
 }
 
+/* A step on other images, for layers that remember the mini-batch before. */
+static inline void bed_warm(struct bed *b, struct err *e)
+{
+    struct step_stats s;
+    size_t n = shape_count(program_input(b->p)->x.shape);
+    for (size_t i = 0; i < n; i++) b->x[i] = -b->x[i];
+    ok(program_train(b->p, &b->step, &s, e), e);
+    for (size_t i = 0; i < n; i++) b->x[i] = -b->x[i];
+}
+
 static inline void bed_close(struct bed *b)
 {
     program_close(b->p);

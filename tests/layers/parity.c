@@ -72,6 +72,8 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
     t.what = what;
     ok(bed_open(&t.dev, device, cfg, &e), &e);
     ok(bed_open(&t.ref, "ref", cfg, &e), &e);
+    bed_warm(&t.dev, &e);
+    bed_warm(&t.ref, &e);
     for (int k = 0; k < 2; k++) {
         struct step_stats s[2];
         t.dev.step.number = t.ref.step.number = (uint64_t)k;

@@ -1,4 +1,5 @@
-/* Augmentation: exact where it should be, Darknet's geometry and colours against numbers worked out by hand. */
+/* Augmentation: exact where it should be, Darknet's geometry and colours against numbers worked out by hand.
+ */
 #include <math.h>
 #include <string.h>
 #include "core/rng.h"
@@ -22,7 +23,9 @@ static void fill(int n)
 static void unchanged_is_exact(void **state)
 {
     (void)state;
-    const struct augment a = { .w = W, .h = H, .c = C, .min_crop = W, .max_crop = W, .saturation = 1, .exposure = 1 };
+    const struct augment a = {
+        .w = W, .h = H, .c = C, .min_crop = W, .max_crop = W, .saturation = 1, .exposure = 1
+    };
     fill(C * N);
     for (uint64_t key = 0; key < 20; key++) {
         assert_int_equal(augment_image(&a, key, pixels, W, H, x, NULL), 0);
@@ -94,7 +97,8 @@ static void padding_wider_than_the_image(void **state)
     (void)state;
     const struct augment a = { .w = 3, .h = 2, .c = 1, .pad_crop = 50 };
     fill(6);
-    for (uint64_t key = 0; key < 500; key++) assert_int_equal(augment_image(&a, key, pixels, 3, 2, x, NULL), 0);
+    for (uint64_t key = 0; key < 500; key++)
+        assert_int_equal(augment_image(&a, key, pixels, 3, 2, x, NULL), 0);
 }
 
 static void padded_crops_resize_first(void **state)
@@ -137,15 +141,17 @@ static void scale_follows_the_crop_length(void **state)
     for (int n = 10; n <= 20; n++) assert_in_range(lengths[n], 45, 140); /* 91 on average */
 }
 
-/* With w != h and length = width, either orientation is just covered by a square picture (known fault of Darknet). */
+/* With w != h and length = width, either orientation is just covered by a square picture (known fault of
+ * Darknet). */
 static void rectangles_are_covered(void **state)
 {
     (void)state;
     const int sizes[][2] = { { 16, 8 }, { 8, 16 } };
     memset(pixels, 100, sizeof pixels);
     for (int s = 0; s < 2; s++) {
-        const struct augment a = { .w = sizes[s][0], .h = sizes[s][1], .c = 1, .min_crop = sizes[s][0],
-                                   .max_crop = 2 * sizes[s][0] };
+        const struct augment a = {
+            .w = sizes[s][0], .h = sizes[s][1], .c = 1, .min_crop = sizes[s][0], .max_crop = 2 * sizes[s][0]
+        };
         for (uint64_t key = 0; key < 300; key++) {
             assert_int_equal(augment_image(&a, rng_mix(key), pixels, 32, 32, x, NULL), 0);
             for (int j = 0; j + 1 < a.h; j++) /* the last row and column may blend into the black outside */
@@ -279,8 +285,17 @@ static void one_channel_knows_exposure_only(void **state)
 static void one_key_one_result(void **state)
 {
     (void)state;
-    const struct augment a = { .w = 16, .h = 12, .c = 3, .min_crop = 16, .max_crop = 32, .angle = 7, .aspect = 1.3,
-                               .hue = .1, .saturation = 1.5, .exposure = 1.5, .flip = 1 };
+    const struct augment a = { .w = 16,
+                               .h = 12,
+                               .c = 3,
+                               .min_crop = 16,
+                               .max_crop = 32,
+                               .angle = 7,
+                               .aspect = 1.3,
+                               .hue = .1,
+                               .saturation = 1.5,
+                               .exposure = 1.5,
+                               .flip = 1 };
     fill(3 * 30 * 30);
     assert_int_equal(augment_image(&a, 123, pixels, 30, 30, x, NULL), 0);
     assert_int_equal(augment_image(&a, 123, pixels, 30, 30, y, NULL), 0);

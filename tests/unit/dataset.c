@@ -1,4 +1,5 @@
-/* The .data file, lists, the class of a path, IDX files: what is accepted, and what is said about the rest. */
+/* The .data file, lists, the class of a path, IDX files: what is accepted, and what is said about the rest.
+ */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/mem.h"
@@ -78,10 +79,13 @@ static void set_error(const struct data_file *d, enum split split, const char *p
 static void data_files_as_people_write_them(void **state)
 {
     (void)state;
-    assert_int_equal(put_text("n.txt", "\xef\xbb\xbf" "cat\r\n\r\n dog \r\nextra\r\n"), 0);
-    struct data_file *d = data("\xef\xbb\xbf# comment\r\n; another\r\n\r\n classes = 2\t\r\ntrain=my set/a b.list  \r\n"
-                               "valid =v#1.list\nnames = n.txt\r\nresults = r\neval=imagenet\nmap=m\n"
-                               "backup = out/ # weights go here\ntop=5\nsampling=replacement\ntrain_limit=7\n");
+    assert_int_equal(put_text("n.txt", "\xef\xbb\xbf"
+                                       "cat\r\n\r\n dog \r\nextra\r\n"),
+                     0);
+    struct data_file *d =
+        data("\xef\xbb\xbf# comment\r\n; another\r\n\r\n classes = 2\t\r\ntrain=my set/a b.list  \r\n"
+             "valid =v#1.list\nnames = n.txt\r\nresults = r\neval=imagenet\nmap=m\n"
+             "backup = out/ # weights go here\ntop=5\nsampling=replacement\ntrain_limit=7\n");
     assert_string_equal(d->train, "my set/a b.list");
     assert_string_equal(d->valid, "v#1.list");
     assert_string_equal(d->backup, "out/");
@@ -180,13 +184,15 @@ static void lists_are_labelled(void **state)
 {
     (void)state;
     assert_int_equal(put_text("l.txt", "cat\r\ndog\r\ntruck\r\n\r\nunused\r\n"), 0);
-    assert_int_equal(put_text("t.list", "a b/1_dog.png  \r\n\r\nc/2_cat.png\r\nd/3_dog.png\nd/dog/4_cat.png"), 0);
+    assert_int_equal(put_text("t.list", "a b/1_dog.png  \r\n\r\nc/2_cat.png\r\nd/3_dog.png\nd/dog/4_cat.png"),
+                     0);
     struct data_file *d = data("classes=3\nlabels=l.txt\ntrain=t.list\nvalid=t.list\ntrain_limit=3\n");
     struct dataset *s = set(d, SPLIT_TRAIN);
     assert_int_equal(s->n, 3);
     assert_string_equal(s->path[0], "a b/1_dog.png");
     assert_null(s->pixels);
-    const int label[] = { 1, 0, 1 }, count[] = { 1, 2, 0 }, of_class[] = { 1, 0, 2 }, start[] = { 0, 1, 3, 3 };
+    const int label[] = { 1, 0, 1 }, count[] = { 1, 2, 0 }, of_class[] = { 1, 0, 2 },
+              start[] = { 0, 1, 3, 3 };
     assert_memory_equal(s->label, label, sizeof label);
     assert_memory_equal(s->count, count, sizeof count);
     assert_memory_equal(s->of_class, of_class, sizeof of_class);
@@ -199,8 +205,9 @@ static void lists_are_labelled(void **state)
     s = set(d, SPLIT_VALID);
     assert_int_equal(s->n, 4);
     assert_int_equal(s->label[3], 0);
-    assert_non_null(strstr(said, "t.list: 1 of 4 images have several labels in their path; 'd/dog/4_cat.png' has "
-                                 "'dog', 'cat': taken as 'cat'"));
+    assert_non_null(strstr(said,
+                           "t.list: 1 of 4 images have several labels in their path; 'd/dog/4_cat.png' has "
+                           "'dog', 'cat': taken as 'cat'"));
     dataset_close(s);
     data_file_free(d);
 }
@@ -214,8 +221,9 @@ static void bad_lists(void **state)
     assert_int_equal(put_text("t.list", "\n \r\n"), 0);
     set_error(d, SPLIT_TRAIN, "t.list: has no lines");
     assert_int_equal(put_text("t.list", "1_dog\n2_rat\n3_cat_dog\n4_rat\n"), 0);
-    set_error(d, SPLIT_TRAIN, "t.list: 4 images, each must have one label in its path; 2 without a label, first "
-                              "'2_rat'; 1 with several, first '3_cat_dog' ('cat', 'dog')");
+    set_error(d, SPLIT_TRAIN,
+              "t.list: 4 images, each must have one label in its path; 2 without a label, first "
+              "'2_rat'; 1 with several, first '3_cat_dog' ('cat', 'dog')");
     assert_string_equal(said, "x.data: no `classes=`: 2 assumed\n");
     data_file_free(d);
     data_error("classes=3\nlabels=l.txt", "l.txt: has 2 names, but x.data says classes=3");
@@ -297,7 +305,8 @@ static void idx_plain_and_zipped(void **state)
     for (int i = 0; i < 4; i++) {
         char text[200];
         write_pair(names[i][0], names[i][1]);
-        snprintf(text, sizeof text, "classes=3\ntrain=%s\nvalid=%s\ntrain_limit=4\n", names[i][0], names[i][0]);
+        snprintf(text, sizeof text, "classes=3\ntrain=%s\nvalid=%s\ntrain_limit=4\n", names[i][0],
+                 names[i][0]);
         struct data_file *d = data(text);
         struct dataset *s = set(d, SPLIT_VALID);
         assert_int_equal(s->n, N);
@@ -405,11 +414,16 @@ static void bad_idx(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(data_files_as_people_write_them), CASE(defaults_and_doubtful_keys),
-        CASE(bad_data_files),                  CASE(class_of_a_path),
-        CASE(lists_are_labelled),              CASE(bad_lists),
-        CASE(many_labels),                     CASE(samples_of_lists),
-        CASE(idx_plain_and_zipped),            CASE(idx_in_colour),
+        CASE(data_files_as_people_write_them),
+        CASE(defaults_and_doubtful_keys),
+        CASE(bad_data_files),
+        CASE(class_of_a_path),
+        CASE(lists_are_labelled),
+        CASE(bad_lists),
+        CASE(many_labels),
+        CASE(samples_of_lists),
+        CASE(idx_plain_and_zipped),
+        CASE(idx_in_colour),
         CASE(bad_idx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,8 +152,8 @@ static void damaged_files_are_errors(void **state)
 static void short_bmp_is_an_error(void **state)
 {
     (void)state;
-    uint8_t bmp[54 + 4 * 12] = { 'B', 'M', 54 + 48, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 4, 0, 0, 0, 4, 0,
-                                 0, 0, 1, 0, 24 };
+    uint8_t bmp[54 + 4 * 12] = { 'B', 'M', 54 + 48, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40,
+                                 0,   0,   0,       4, 0, 0, 0, 4, 0, 0, 0,  1, 0, 24 };
     for (size_t i = 54; i < sizeof bmp; i++) bmp[i] = 7;
     uint8_t want[48];
     memset(want, 7, sizeof want);
@@ -161,6 +161,23 @@ static void short_bmp_is_an_error(void **state)
     expect("a.bmp", 3, 4, 4, want);
     assert_int_equal(put_bytes(in("b.bmp"), bmp, sizeof bmp - 5), 0);
     expect_error("b.bmp", E_FORMAT, "truncated");
+}
+
+/* stb_image 2.27 writes beyond its tables when a JPEG has more than 256 codes in one. */
+static void overfull_jpeg_tables_are_refused(void **state)
+{
+    (void)state;
+    const uint8_t head[] = { 0xff, 0xd8, 0xff, 0xe0, 0, 6, 0xff, 0xc4, 1, 2, 0xff, 0xc4, 2, 0x55, 0 };
+    uint8_t jpeg[700] = { 0 };
+    memcpy(jpeg, head, sizeof head);
+    memset(jpeg + sizeof head, 36, 16);
+    assert_int_equal(put_bytes(in("a.jpg"), jpeg, sizeof jpeg), 0);
+    expect_error("a.jpg", E_FORMAT, "Huffman");
+    memset(jpeg + sizeof head, 255, 2);
+    assert_int_equal(put_bytes(in("b.jpg"), jpeg, sizeof head + 2), 0);
+    expect_error("b.jpg", E_FORMAT, "Huffman");
+    assert_int_equal(put_bytes(in("c.jpg"), jpeg, sizeof head), 0); /* those in the APP0 segment are none */
+    expect_error("c.jpg", E_FORMAT, "not an image");
 }
 
 static void absurd_sizes_are_refused(void **state)
@@ -179,7 +196,8 @@ static void absurd_sizes_are_refused(void **state)
 static void near(const float *x, const double *want, int n)
 {
     for (int i = 0; i < n; i++)
-        if (!(fabs((double)x[i] - want[i]) < 1e-6)) fail_msg("[%d] is %g, expected %g", i, (double)x[i], want[i]);
+        if (!(fabs((double)x[i] - want[i]) < 1e-6))
+            fail_msg("[%d] is %g, expected %g", i, (double)x[i], want[i]);
 }
 
 static void resize_is_corner_aligned(void **state)
@@ -246,10 +264,18 @@ static void letterbox_keeps_the_shape(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(gray_and_colour),          CASE(alpha_is_dropped),         CASE(palettes),
-        CASE(sixteen_bits_are_rounded), CASE(pnm_of_any_maximum),       CASE(damaged_files_are_errors),
-        CASE(short_bmp_is_an_error),    CASE(absurd_sizes_are_refused), CASE(resize_is_corner_aligned),
-        CASE(center_takes_the_middle),  CASE(letterbox_keeps_the_shape),
+        CASE(gray_and_colour),
+        CASE(alpha_is_dropped),
+        CASE(palettes),
+        CASE(sixteen_bits_are_rounded),
+        CASE(pnm_of_any_maximum),
+        CASE(damaged_files_are_errors),
+        CASE(short_bmp_is_an_error),
+        CASE(overfull_jpeg_tables_are_refused),
+        CASE(absurd_sizes_are_refused),
+        CASE(resize_is_corner_aligned),
+        CASE(center_takes_the_middle),
+        CASE(letterbox_keeps_the_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* The matching loss at its edges: every case that must hold, against a second implementation that follows the
  * formulas word for word (full double sums, no symmetry used, the median by sorting). */
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 #include "core/mem.h"
-#include "core/rng.h"
 #include "net/match.h"
 #include "net/net.h"
-/* cmocka takes the name fail for a macro: after our own headers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 enum { ROWS = 40, FEATURES = 24, CLASSES = 12 };
 
@@ -32,8 +23,9 @@ struct fixture {
     double sigma[CLASSES], match;
 };
 
-static const struct match_options defaults = { .conditional = 1, .kernels = 5, .kernel_mul = 2, .root = 1,
-                                               .bandwidth = BANDWIDTH_MEDIAN };
+static const struct match_options defaults = {
+    .conditional = 1, .kernels = 5, .kernel_mul = 2, .root = 1, .bandwidth = BANDWIDTH_MEDIAN
+};
 
 static void setup(struct fixture *f, int m1, int m2, int d, int classes, uint64_t seed)
 {
@@ -63,7 +55,8 @@ static int compute(struct fixture *f)
     return rc;
 }
 
-/* ---- word for word ------------------------------------------------------------------------------------------- */
+/* ---- word for word
+ * ------------------------------------------------------------------------------------------- */
 
 struct row {
     const real *h;
@@ -73,7 +66,8 @@ struct row {
 static double d2(const struct row *a, const struct row *b, int d)
 {
     double s = 0;
-    for (int t = 0; t < d; t++) s += ((double)a->h[t] - (double)b->h[t]) * ((double)a->h[t] - (double)b->h[t]);
+    for (int t = 0; t < d; t++)
+        s += ((double)a->h[t] - (double)b->h[t]) * ((double)a->h[t] - (double)b->h[t]);
     return s;
 }
 
@@ -111,7 +105,8 @@ static double bandwidth(const struct fixture *f, int k)
     if (f->o.bandwidth == BANDWIDTH_FIXED) return f->o.fixed;
     for (int j = 0; j < n; j++)
         for (int i = 0; i < j; i++)
-            if (own || !f->o.conditional || row[i].label == row[j].label) pairs[np++] = d2(&row[i], &row[j], f->d);
+            if (own || !f->o.conditional || row[i].label == row[j].label)
+                pairs[np++] = d2(&row[i], &row[j], f->d);
     return middle(pairs, np);
 }
 
@@ -126,7 +121,8 @@ static double kernel(const struct match_options *o, double z, double s)
 static double kernel_slope(const struct match_options *o, double z, double s)
 {
     double sum = 0;
-    for (int l = 0; l < o->kernels; l++) sum -= exp(-z / (pow(o->kernel_mul, l) * s)) / (pow(o->kernel_mul, l) * s);
+    for (int l = 0; l < o->kernels; l++)
+        sum -= exp(-z / (pow(o->kernel_mul, l) * s)) / (pow(o->kernel_mul, l) * s);
     return sum / o->kernels;
 }
 
@@ -151,7 +147,9 @@ static void word_for_word(const struct fixture *f, int k, double share, struct e
     if (all_equal || s <= 0) return;
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
-            double w = row[a].half != row[b].half ? -1.0 / (n1 * n2) : row[a].half ? 1.0 / (n2 * n2) : 1.0 / (n1 * n1);
+            double w = row[a].half != row[b].half ? -1.0 / (n1 * n2)
+                       : row[a].half              ? 1.0 / (n2 * n2)
+                                                  : 1.0 / (n1 * n1);
             q += w * kernel(&f->o, d2(&row[a], &row[b], f->d), s);
         }
     q = q > 0 ? q : 0;
@@ -163,7 +161,8 @@ static void word_for_word(const struct fixture *f, int k, double share, struct e
             double w = row[a].half != row[b].half ? -2.0 / (n1 * n2) : 2.0 / (own * own);
             double c = slope * w * kernel_slope(&f->o, d2(&row[a], &row[b], f->d), s);
             for (int t = 0; t < f->d; t++)
-                x->g[row[a].half][row[a].at * f->d + t] += c * 2 * ((double)row[a].h[t] - (double)row[b].h[t]);
+                x->g[row[a].half][row[a].at * f->d + t] +=
+                    c * 2 * ((double)row[a].h[t] - (double)row[b].h[t]);
         }
 }
 
@@ -194,8 +193,8 @@ static void assert_near(double ours, double theirs, double scale, double toleran
         fail_msg("%.17g is not near %.17g: off by %.2g of %.2g", ours, theirs, fabs(ours - theirs), scale);
 }
 
-/* Q near 0 is a difference of sums of size 1 in the word-for-word form: hence 1e-12 absolute, through the root up to
- * 1e-12 / (2 sqrt(e)), beside the relative tolerance. */
+/* Q near 0 is a difference of sums of size 1 in the word-for-word form: hence 1e-12 absolute, through the
+ * root up to 1e-12 / (2 sqrt(e)), beside the relative tolerance. */
 static void assert_as_written(struct fixture *f)
 {
     static struct expected x;
@@ -224,7 +223,8 @@ static void assert_nothing(struct fixture *f)
         for (int i = 0; i < f->half[s].m; i++) assert_no_gradient(f, s, i);
 }
 
-/* ---- the cases ------------------------------------------------------------------------------------------------- */
+/* ---- the cases
+ * ------------------------------------------------------------------------------------------------- */
 
 static void identical_rows(void **state)
 {
@@ -237,7 +237,8 @@ static void identical_rows(void **state)
         f.o.bandwidth = (enum bandwidth)(mode / 4);
         f.o.fixed = 2;
         for (int s = 0; s < 2; s++)
-            for (int i = 0; i < f.half[s].m; i++) memcpy(f.half[s].h + i * f.d, f.half[0].h, (size_t)f.d * sizeof(real));
+            for (int i = 0; i < f.half[s].m; i++)
+                memcpy(f.half[s].h + i * f.d, f.half[0].h, (size_t)f.d * sizeof(real));
         assert_nothing(&f);
     }
 }
@@ -314,12 +315,13 @@ static void no_class_in_common(void **state)
     assert_nothing(&f);
 }
 
-/* Odd and unequal sizes, single rows, every mode; in every second one the features are whole numbers, so that many
- * distances are equal or 0 and medians fall on ties. */
+/* Odd and unequal sizes, single rows, every mode; in every second one the features are whole numbers, so that
+ * many distances are equal or 0 and medians fall on ties. */
 static void sizes_and_modes(void **state)
 {
     (void)state;
-    static const int size[][2] = { { 1, 1 }, { 1, 2 }, { 1, 17 }, { 17, 1 }, { 3, 5 }, { 7, 7 }, { 40, 39 }, { 2, 2 } };
+    static const int size[][2] = { { 1, 1 }, { 1, 2 }, { 1, 17 },  { 17, 1 },
+                                   { 3, 5 }, { 7, 7 }, { 40, 39 }, { 2, 2 } };
     struct fixture f;
     for (unsigned k = 0; k < sizeof size / sizeof *size; k++)
         for (int mode = 0; mode < 96; mode++) {
@@ -332,13 +334,14 @@ static void sizes_and_modes(void **state)
             f.o.kernels = 1 + mode % 7;
             f.o.kernel_mul = mode % 4 ? 2 : .7;
             for (int s = 0; s < 2 && mode / 36 % 2; s++)
-                for (int i = 0; i < f.half[s].m * f.d; i++) f.half[s].h[i] = (real)rint((double)f.half[s].h[i]);
+                for (int i = 0; i < f.half[s].m * f.d; i++)
+                    f.half[s].h[i] = (real)rint((double)f.half[s].h[i]);
             assert_as_written(&f);
         }
 }
 
-/* The bandwidth follows the features: Match stays, gradients go with 1/scale. Powers of 2 near 1e4 and 1e-4, which
- * scale without rounding; then the numbers themselves. */
+/* The bandwidth follows the features: Match stays, gradients go with 1/scale. Powers of 2 near 1e4 and 1e-4,
+ * which scale without rounding; then the numbers themselves. */
 static void large_and_small_features(void **state)
 {
     (void)state;
@@ -449,19 +452,20 @@ static void not_finite_alone(void **state)
 static void not_finite_in_a_net(void **state)
 {
     (void)state;
-    static const char text[] = "[net]\nbatch=2\nwidth=3\nheight=1\nchannels=1\n[connected]\noutput=4\nactivation=linear\n"
-                               "[itra]\nlambda=1\npair=loader\nwarmup=0\n[connected]\noutput=2\nactivation=linear\n[softmax]\n";
+    static const char text[] =
+        "[net]\nbatch=2\nwidth=3\nheight=1\nchannels=1\n[connected]\noutput=4\nactivation=linear\n"
+        "[itra]\nlambda=1\npair=loader\nwarmup=0\n[connected]\noutput=2\nactivation=linear\n[softmax]\n";
     struct err e = { 0 };
     struct notes quiet = { NULL, NULL };
     struct backend *be;
     struct cfg *cfg;
     struct net *net;
     struct program *program;
-    assert_int_equal(backend_open(&be, "ref", 1, &e), OK);
-    assert_int_equal(cfg_parse(&cfg, "edge.cfg", text, sizeof text - 1, &e), OK);
-    assert_int_equal(net_open(&net, cfg, be, 1, &quiet, &e), OK);
+    ok(backend_open(&be, "ref", 1, &e), &e);
+    ok(cfg_parse(&cfg, "edge.cfg", text, sizeof text - 1, &e), &e);
+    ok(net_open(&net, cfg, be, 1, &quiet, &e), &e);
     struct program_desc desc = { .rows = 2, .paired = 1, .train = 1 };
-    assert_int_equal(program_open(&program, net, &desc, &e), OK);
+    ok(program_open(&program, net, &desc, &e), &e);
     const float x[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, NAN, 1 };
     const int label[4] = { 0, 1, 0, 1 };
     struct step step = { .x = x, .label = label, .rows = 4, .first = 2, .iteration = 1 };
@@ -489,7 +493,8 @@ static void same_bits_for_any_threads(void **state)
             assert_int_equal(compute(&many), OK);
             assert_memory_equal(&many.match, &one.match, sizeof one.match);
             assert_memory_equal(many.sigma, one.sigma, sizeof one.sigma);
-            for (int s = 0; s < 2; s++) assert_memory_equal(many.half[s].g, one.half[s].g, sizeof one.half[s].g);
+            for (int s = 0; s < 2; s++)
+                assert_memory_equal(many.half[s].g, one.half[s].g, sizeof one.half[s].g);
         }
     }
     omp_set_num_threads(before);

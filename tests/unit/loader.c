@@ -1,4 +1,5 @@
-/* The loader: the same bytes whatever the number of workers and wherever it starts; pairs; unreadable images; closing. */
+/* The loader: the same bytes whatever the number of workers and wherever it starts; pairs; unreadable images;
+ * closing. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -51,8 +52,8 @@ static void open_data(struct fixture *f, const char *what)
     for (int k = 0; k < CLASSES; k++) sprintf(label + strlen(label), "c%d\n", k);
     snprintf(path, sizeof path, "%s/l.txt", folder);
     assert_int_equal(put_text(path, label), 0);
-    snprintf(text, sizeof text, "classes=%d\nlabels=%s/l.txt\ntrain=%s/%s\nvalid=%s/%s\n", CLASSES, folder, folder,
-             what, folder, what);
+    snprintf(text, sizeof text, "classes=%d\nlabels=%s/l.txt\ntrain=%s/%s\nvalid=%s/%s\n", CLASSES, folder,
+             folder, what, folder, what);
     snprintf(path, sizeof path, "%s/x.data", folder);
     assert_int_equal(put_text(path, text), 0);
     assert_int_equal(data_file_read(&f->file, path, NULL, &e), OK);
@@ -65,8 +66,8 @@ static void close_data(struct fixture *f)
     data_file_free(f->file);
 }
 
-/* `n` PGM images of SIDE x SIDE, sample i of class i % CLASSES and of brightness i; from `bad` to `bad_end` there are
- * no files. */
+/* `n` PGM images of SIDE x SIDE, sample i of class i % CLASSES and of brightness i; from `bad` to `bad_end`
+ * there are no files. */
 static void make_list(struct fixture *f, int n, int bad, int bad_end)
 {
     char path[200];
@@ -102,9 +103,23 @@ static void make_packed(struct fixture *f)
 static struct loader_options options(int rows, enum pairing pairing)
 {
     return (struct loader_options){
-        .seed = 7, .rows = rows, .training = 1, .pairing = pairing, .subdivisions = 1, .every = 1, .workers = 2,
-        .augment = { .w = SIDE, .h = SIDE, .c = 1, .min_crop = SIDE, .max_crop = 2 * SIDE, .angle = 10,
-                     .exposure = 1.5, .flip = 1, .mean = { .3 }, .std = { .4 } },
+        .seed = 7,
+        .rows = rows,
+        .training = 1,
+        .pairing = pairing,
+        .subdivisions = 1,
+        .every = 1,
+        .workers = 2,
+        .augment = { .w = SIDE,
+                     .h = SIDE,
+                     .c = 1,
+                     .min_crop = SIDE,
+                     .max_crop = 2 * SIDE,
+                     .angle = 10,
+                     .exposure = 1.5,
+                     .flip = 1,
+                     .mean = { .3 },
+                     .std = { .4 } },
     };
 }
 
@@ -141,7 +156,8 @@ static uint64_t digest(uint64_t h, const struct batch *b)
 }
 
 /* Digest of batches `from`..`to` - 1. */
-static uint64_t run(const struct fixture *f, struct loader_options o, uint64_t start, uint64_t from, uint64_t to)
+static uint64_t run(const struct fixture *f, struct loader_options o, uint64_t start, uint64_t from,
+                    uint64_t to)
 {
     uint64_t h = 1;
     o.start = start;
@@ -261,7 +277,8 @@ static void class_pairs(void **state)
     close_data(&f);
 }
 
-/* S1 is the same with and without S2; S2 comes at iterations that `every` divides, and misses no number of its own. */
+/* S1 is the same with and without S2; S2 comes at iterations that `every` divides, and misses no number of
+ * its own. */
 static void pairs_now_and_then(void **state)
 {
     (void)state;
@@ -579,11 +596,21 @@ static void close_while_blocked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(same_bytes_of_lists),    CASE(same_bytes_of_packed),   CASE(same_bytes_with_unreadable_images),
-        CASE(epochs_straddle_batches), CASE(class_pairs),           CASE(pairs_now_and_then),
-        CASE(replacement),            CASE(validation_in_order),    CASE(unreadable_in_training),
-        CASE(too_many_unreadable),    CASE(nothing_readable),       CASE(unreadable_in_validation),
-        CASE(bad_options),            CASE(holding_batches),        CASE(close_at_any_moment),
+        CASE(same_bytes_of_lists),
+        CASE(same_bytes_of_packed),
+        CASE(same_bytes_with_unreadable_images),
+        CASE(epochs_straddle_batches),
+        CASE(class_pairs),
+        CASE(pairs_now_and_then),
+        CASE(replacement),
+        CASE(validation_in_order),
+        CASE(unreadable_in_training),
+        CASE(too_many_unreadable),
+        CASE(nothing_readable),
+        CASE(unreadable_in_validation),
+        CASE(bad_options),
+        CASE(holding_batches),
+        CASE(close_at_any_moment),
         CASE(close_while_blocked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,10 +31,10 @@ static inline uint8_t *png_chunk(uint8_t *to, const char *type, const uint8_t *d
     return to + 12 + n;
 }
 
-/* rows: h rows of `row` bytes as PNG stores them (16 bit big-endian). color: 0 gray, 2 RGB, 3 palette, 4 gray and
- * alpha, 6 RGBA. palette: colours x 3 bytes or NULL. */
-static inline int put_png(const char *path, int w, int h, int depth, int color, const uint8_t *rows, size_t row,
-                          const uint8_t *palette, int colors)
+/* rows: h rows of `row` bytes as PNG stores them (16 bit big-endian). color: 0 gray, 2 RGB, 3 palette, 4 gray
+ * and alpha, 6 RGBA. palette: colours x 3 bytes or NULL. */
+static inline int put_png(const char *path, int w, int h, int depth, int color, const uint8_t *rows,
+                          size_t row, const uint8_t *palette, int colors)
 {
     size_t n = (row + 1) * (size_t)h;
     uLongf packed = compressBound((uLong)n);

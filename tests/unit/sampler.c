@@ -28,7 +28,8 @@ static void every_epoch_is_a_permutation(void **state)
     }
 }
 
-static int agreements(uint64_t seed_a, int lane_a, uint64_t at_a, uint64_t seed_b, int lane_b, uint64_t at_b, int n)
+static int agreements(uint64_t seed_a, int lane_a, uint64_t at_a, uint64_t seed_b, int lane_b, uint64_t at_b,
+                      int n)
 {
     int same = 0;
     for (uint64_t i = 0; i < (uint64_t)n; i++)
@@ -64,12 +65,14 @@ static void places_are_even(void **state)
     const int sizes[] = { 2, 3, 5, 10 };
     for (size_t s = 0; s < 4; s++) {
         int n = sizes[s], count[10] = { 0 }, epochs = 4000;
-        for (int epoch = 0; epoch < epochs; epoch++) count[sampler_at(9, 0, (uint64_t)epoch * (uint64_t)n, n, 0)]++;
+        for (int epoch = 0; epoch < epochs; epoch++)
+            count[sampler_at(9, 0, (uint64_t)epoch * (uint64_t)n, n, 0)]++;
         assert_true(chi2(count, n, epochs) < n - 1 + 5 * 4.5);
     }
     int order[6] = { 0 }; /* all 6 permutations of 3 */
     for (int epoch = 0; epoch < 6000; epoch++) {
-        int a = sampler_at(4, 0, (uint64_t)epoch * 3, 3, 0), b = sampler_at(4, 0, (uint64_t)epoch * 3 + 1, 3, 0);
+        int a = sampler_at(4, 0, (uint64_t)epoch * 3, 3, 0),
+            b = sampler_at(4, 0, (uint64_t)epoch * 3 + 1, 3, 0);
         order[2 * a + (b > 3 - a - b)]++;
     }
     assert_true(chi2(order, 6, 6000) < 5 + 5 * 3.2);
@@ -88,8 +91,9 @@ static void mates_share_the_class_only(void **state)
     (void)state;
     int label[] = { 0, 1, 0, 2, 0, 2 }, count[] = { 3, 1, 2 }, start[] = { 0, 3, 4, 6 };
     int of_class[] = { 0, 2, 4, 1, 3, 5 };
-    const struct dataset d = { .n = 6, .classes = 3, .label = label, .count = count, .of_class = of_class,
-                               .start = start };
+    const struct dataset d = {
+        .n = 6, .classes = 3, .label = label, .count = count, .of_class = of_class, .start = start
+    };
     int drawn[6] = { 0 };
     for (uint64_t i = 0; i < 3000; i++) {
         assert_int_equal(sampler_mate(1, i, &d, 1), 1); /* alone */
@@ -104,8 +108,10 @@ static void mates_share_the_class_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_epoch_is_a_permutation), cmocka_unit_test(orders_are_unrelated),
-        cmocka_unit_test(places_are_even),              cmocka_unit_test(replacement_draws_evenly),
+        cmocka_unit_test(every_epoch_is_a_permutation),
+        cmocka_unit_test(orders_are_unrelated),
+        cmocka_unit_test(places_are_even),
+        cmocka_unit_test(replacement_draws_evenly),
         cmocka_unit_test(mates_share_the_class_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

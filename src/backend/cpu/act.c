@@ -91,7 +91,7 @@ static int plan_ops(struct activation *s, const struct act_desc *d, struct act_p
         TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * row, PASS_TRAIN, e));
         if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, s->rows_back * row, PASS_DATA, e));
     }
-    size_t end = s->run.scratch_bytes > s->back.scratch_bytes ? s->run.scratch_bytes : s->back.scratch_bytes;
+    size_t end = cpu_max(s->run.scratch_bytes, s->back.scratch_bytes);
     cpu_carve(&end, 0);
     if (s->back.primitive) s->at_sum = cpu_carve(&end, s->rows_back * row * sizeof(float));
     plan->scratch_bytes = end;

@@ -134,8 +134,6 @@ static void carve_port(struct port *p, size_t *end)
             cpu_carve(end, order_of(p->have->shape, p->want).row * (size_t)p->have->shape.n * sizeof(float));
 }
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 /* The three primitives run one after the other: they share scratch. Each finds its own at offset 0. */
 static size_t plan_scratch(struct conv *s)
 {
@@ -144,22 +142,22 @@ static size_t plan_scratch(struct conv *s)
     carve_port(&s->run_x, &end);
     all = end;
     if (s->grad.primitive) {
-        end = larger(s->grad.scratch_bytes, s->from_grad.scratch_bytes);
+        end = cpu_max(s->grad.scratch_bytes, s->from_grad.scratch_bytes);
         cpu_carve(&end, 0);
         carve_port(&s->grad_x, &end);
         carve_port(&s->grad_gy, &end);
         if (s->from_grad.primitive) s->at_grad = cpu_carve(&end, layout_weight_bytes(&s->grad_weights));
         s->at_sum = cpu_carve(&end, layout_weight_bytes(&s->weights));
-        all = larger(all, end);
+        all = cpu_max(all, end);
     }
     if (s->data.primitive) {
-        end = larger(s->data.scratch_bytes, s->to_data.scratch_bytes);
+        end = cpu_max(s->data.scratch_bytes, s->to_data.scratch_bytes);
         cpu_carve(&end, 0);
         if (s->to_data.primitive) s->at_data_w = cpu_carve(&end, layout_weight_bytes(&s->data_weights));
         carve_port(&s->data_gy, &end);
         if (s->add_gx) s->data_gx.moved = 1;
         carve_port(&s->data_gx, &end);
-        all = larger(all, end);
+        all = cpu_max(all, end);
     }
     return all;
 }

@@ -76,6 +76,7 @@ static inline size_t cpu_rows_bytes(const struct tensor *t, int rows)
 {
     return t->bytes / (size_t)t->shape.n * (size_t)rows;
 }
+static inline size_t cpu_max(size_t a, size_t b) { return a > b ? a : b; }
 static inline void *cpu_at(void *base, size_t offset) { return (char *)base + offset; }
 
 /* Hot loops are compiled for several instruction sets and chosen when the program is loaded. For static

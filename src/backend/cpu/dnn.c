@@ -58,6 +58,8 @@ static const dnnl_memory_desc_t *arg_desc(const struct op *op, int i)
     return dnnl_primitive_desc_query_md(desc_of(op), dnnl_query_exec_arg_md, op->arg[i].arg);
 }
 
+/* An argument that this primitive does not have, the mask of a relu for instance, is left out: it must be the
+ * last. */
 static dnnl_status_t add_arg(struct op *op, int arg)
 {
     if (op->nargs == OP_ARGS) return dnnl_invalid_arguments;
@@ -340,9 +342,6 @@ int dnn_norm(struct op *op, const struct cpu *cpu, struct shape shape, const str
 {
     static const int train[] = { DNNL_ARG_SRC,  DNNL_ARG_SCALE,    DNNL_ARG_SHIFT,     DNNL_ARG_DST,
                                  DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_WORKSPACE, 0 };
-    static const int train_plain[] = {
-        DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, 0
-    };
     static const int infer[] = {
         DNNL_ARG_SRC, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST, 0
     };
@@ -357,10 +356,6 @@ int dnn_norm(struct op *op, const struct cpu *cpu, struct shape shape, const str
                                 DNNL_ARG_DIFF_SHIFT,
                                 DNNL_ARG_WORKSPACE,
                                 0 };
-    static const int back_plain[] = {
-        DNNL_ARG_SRC,   DNNL_ARG_MEAN,     DNNL_ARG_VARIANCE,   DNNL_ARG_DIFF_DST,   DNNL_ARG_SCALE,
-        DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT, 0
-    };
     const float epsilon = 1e-5f;
     unsigned flags = dnnl_use_scale | dnnl_use_shift | (relu ? dnnl_fuse_norm_relu : 0u) |
                      (pass == PASS_INFER ? dnnl_use_global_stats : 0u);
@@ -370,16 +365,12 @@ int dnn_norm(struct op *op, const struct cpu *cpu, struct shape shape, const str
     dnnl_batch_normalization_desc_t d;
     if (pass == PASS_DATA) {
         dnnl_batch_normalization_backward_desc_init(&d, dnnl_backward, &x, &x, epsilon, flags);
-        return make_from(op, cpu, &d, forward, ACT_LINEAR, relu ? back : back_plain,
-                         "batch normalisation's gradient", e);
+        return make_from(op, cpu, &d, forward, ACT_LINEAR, back, "batch normalisation's gradient", e);
     }
     dnnl_batch_normalization_forward_desc_init(
         &d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training, &x, epsilon, flags);
-    return make_from(op, cpu, &d, NULL, ACT_LINEAR,
-                     pass == PASS_INFER ? infer
-                     : relu             ? train
-                                        : train_plain,
-                     "batch normalisation", e);
+    return make_from(op, cpu, &d, NULL, ACT_LINEAR, pass == PASS_INFER ? infer : train, "batch normalisation",
+                     e);
 }
 
 int dnn_pool(struct op *op, const struct cpu *cpu, const struct dnn_pool *p, enum pass_kind pass,

@@ -17,7 +17,7 @@ struct norm {
     const struct cpu *cpu;
     struct half half[SPLITS];
     int nhalves, train, relu;
-    size_t c, hw, vector;     /* channels, pixels; bytes that hold a number a channel */
+    size_t c, hw, vector;     /* channels, pixels; bytes for a number a channel, a multiple of 64 */
     size_t at_scale, at_bias; /* in scratch: gradients before they are added */
 };
 
@@ -32,15 +32,13 @@ static int plan_half(struct norm *s, struct half *h, const struct norm_desc *d, 
     h->offset = cpu_rows_bytes(d->in, h->row);
     TRY(dnn_norm(&h->run, s->cpu, shape, d->in->layout, s->relu, d->train ? PASS_TRAIN : PASS_INFER, NULL,
                  e));
-    plan->scratch_bytes =
-        plan->scratch_bytes > h->run.scratch_bytes ? plan->scratch_bytes : h->run.scratch_bytes;
+    plan->scratch_bytes = cpu_max(plan->scratch_bytes, h->run.scratch_bytes);
     if (!d->train) return OK;
     h->stats = cpu_carve(&plan->stats_bytes, 2 * s->vector);
     if (s->relu) h->workspace = cpu_carve(&plan->workspace_bytes, op_arg_bytes(&h->run, TRAIN_MASK));
     if (h->row + h->rows > d->rows_back) return OK;
     TRY(dnn_norm(&h->back, s->cpu, shape, d->in->layout, s->relu, PASS_DATA, &h->run, e));
-    plan->scratch_bytes =
-        plan->scratch_bytes > h->back.scratch_bytes ? plan->scratch_bytes : h->back.scratch_bytes;
+    plan->scratch_bytes = cpu_max(plan->scratch_bytes, h->back.scratch_bytes);
     return OK;
 }
 
@@ -75,6 +73,9 @@ static int norm_plan(struct backend *be, const struct norm_desc *d, struct tenso
                      struct norm_plan *plan, struct err *e)
 {
     *plan = (struct norm_plan){ 0 };
+    if (d->train && d->splits == SPLITS && (d->first < 1 || d->first >= d->in->shape.n))
+        return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
+                    d->first, d->in->shape.n);
     TRY(order_tensor(out, d->in->layout, e));
     struct norm *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a batch normalisation");

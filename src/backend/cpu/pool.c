@@ -47,7 +47,7 @@ static int plan_max(struct pool *s, const struct pool_desc *d, const struct tens
     size_t end = s->back.scratch_bytes;
     cpu_carve(&end, 0);
     s->at_sum = cpu_carve(&end, s->rows_back * s->in.row * sizeof(float));
-    if (end > plan->scratch_bytes) plan->scratch_bytes = end;
+    plan->scratch_bytes = cpu_max(plan->scratch_bytes, end);
     return OK;
 }
 
