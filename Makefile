@@ -65,6 +65,7 @@ FAULTS  := $(call names,faults)
 
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
+$(B)/tests/faults/memory: LDLIBS += -Wl,--wrap=mem_alloc,--wrap=mem_text,--wrap=mem_free
 
 # Set-up, every variant, every test: what .ci/run calls.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -76,12 +77,31 @@ test:
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
 	@tests/all.sh
 
-check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay)
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs)
+
+golden: darknet check-programs
+	@tests/golden/run.sh $(B)
+
+# Debian's classifier cfgs, forward, in libdarknet and here: minutes, so not part of `make test`.
+oracle-cfgs: $(B)/tests/golden/cfgs
+	@tests/golden/cfgs.sh $(B)
 
 tests/bin/itra-golden: tests/golden/itra-golden.sh $(B)/tests/golden/itra FORCE
 	@$(MAKE) --no-print-directory DOUBLE=1 build/double-ref/tests/golden/itra
 	@mkdir -p $(@D)
 	@cp $< $@
+
+# ---- what it does and what it costs ----------------------------------------------------------------------------------
+
+.PHONY: demo bench
+demo:
+	@scripts/demo.sh
+bench:
+	@scripts/bench.sh
+
+# Unlike the tests these need no cmocka.
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(LIB_OBJ)
+	$(CC) -o $@ $^ $(LDLIBS)
 
 clean:
 	rm -rf build darknet tests/bin

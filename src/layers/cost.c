@@ -2,12 +2,12 @@
  * nothing (the Darknets add a second gradient there).
  *
  * Per element, with d = x - truth: sse d^2, slope d (Darknet leaves the 2 out: so the loss here is d^2 / 2 as far as the
- * gradient is concerned); l1 |d|, sign(d); smooth d^2 / 2 for |d| < 1, else |d| - 1/2. Sum over the row, mean over rows. */
+ * gradient is concerned); L1 |d|, sign(d); smooth d^2 / 2 for |d| < 1, else |d| - 1/2. Sum over the row, mean over rows. */
 #include <math.h>
 #include "net/layer.h"
 
 enum kind { SSE, L1, SMOOTH };
-static const char *const kinds[] = { "sse", "l1", "smooth", NULL };
+static const char *const kinds[] = { "sse", "L1", "smooth", NULL };
 
 struct cost {
     int type;
@@ -21,7 +21,7 @@ static const struct key keys[] = {
     { 0 },
 };
 
-static const char *const examples[] = { "type=sse", "type=smooth\nscale=2", "type=l1", NULL };
+static const char *const examples[] = { "type=sse", "type=smooth\nscale=2", "type=L1", NULL };
 
 static int after_softmax(const struct layer *l) { return l->below && l->below == layer_find("softmax"); }
 

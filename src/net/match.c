@@ -223,6 +223,13 @@ static int one_class(const struct match_options *o, struct pool *p, int d, doubl
     return OK;
 }
 
+static int all_finite(const struct match_half *half, int d)
+{
+    double zero = 0; /* stays 0 unless a feature is NaN or infinite */
+    for (size_t i = 0; i < (size_t)half->m * (size_t)d; i++) zero += (double)half->h[i] * 0;
+    return zero == 0;
+}
+
 static int count_present(struct pool *p, int classes, int d, const struct match_half *one, const struct match_half *two)
 {
     int n = 0;
@@ -239,6 +246,7 @@ int match_compute(const struct match_options *o, int classes, int d, const struc
     struct pool p;
     carve(&p, work, one->m + two->m);
     *match = 0;
+    if (!all_finite(one, d) || !all_finite(two, d)) return E_NUMBER;
     if (one->g) memset(one->g, 0, (size_t)one->m * (size_t)d * sizeof *one->g);
     if (two->g) memset(two->g, 0, (size_t)two->m * (size_t)d * sizeof *two->g);
     int from = o->conditional ? 0 : -1, to = o->conditional ? classes : 0;

@@ -39,6 +39,8 @@ void model_drop_params(struct net *);
 /* Dense host copy of w (or of v, with the packing of w), and back. */
 int model_get(const struct param *, const void *from, real *host);
 int model_set(const struct param *, void *to, const real *host);
+/* Those return a bare code: says whose parameters they were. */
+int model_explain(const struct param *, int rc, struct err *);
 /* "cfg/a.cfg:14: [convolutional] (layer 3)" into buf. */
 void model_name(const struct net *, int layer, char *buf, size_t size);
 

@@ -34,6 +34,14 @@ int param_set(struct param *p, const real *host)
     return OK;
 }
 
+int model_explain(const struct param *p, int rc, struct err *e)
+{
+    char name[300];
+    if (!rc) return OK;
+    model_name(p->net, p->layer, name, sizeof name);
+    return fail(e, rc, "%s: its parameters cannot be moved: %s", name, err_text(rc));
+}
+
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
 
 size_t model_param_bytes(const struct net *n, int train)
@@ -110,7 +118,7 @@ int model_create_params(struct net *n, int train, struct err *e)
         rc = allocate(p, train, e);
         if (rc) break;
         draw(p, ordinal_of(n, p->layer), host);
-        rc = param_set(p, host);
+        rc = model_explain(p, param_set(p, host), e);
     }
     mem_free(host);
     return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %zu bytes of parameters", n->cfg->path,

@@ -523,6 +523,13 @@ static int guard_step(struct program *p, int step, int before, struct err *e)
     return OK;
 }
 
+/* Operations return a bare code: adds whose it was, unless somebody knew more. */
+static int explain(const struct layer *l, int rc, struct err *e)
+{
+    if (!rc || (e && e->code)) return rc;
+    return fail_at(e, rc, l->cfg, l->line, "[%s] (layer %d): %s", l->ops->name, l->index, err_text(rc));
+}
+
 static int run_layer(struct program *p, int i, int back, const struct pass *pass, struct step_stats *stats, struct err *e)
 {
     struct layer *l = &p->node[i].l;
@@ -532,8 +539,7 @@ static int run_layer(struct program *p, int i, int back, const struct pass *pass
     int rc = back ? l->ops->backward(l, pass) : l->ops->forward(l, pass);
     if (p->desc.guard && !rc) TRY(guard_step(p, step, 0, e));
     if (timed && stats) stats->extra_seconds += now() - start;
-    if (rc && !(e && e->code)) return fail_at(e, rc, l->cfg, l->line, "[%s] (layer %d): %s", l->ops->name, i, err_text(rc));
-    return rc;
+    return explain(l, rc, e);
 }
 
 static int fill(struct program *p, const struct step *s, struct pass *pass, struct err *e)
@@ -669,9 +675,10 @@ int program_features(struct program *p, int rows, real *features, struct err *e)
 
 int program_refresh(struct program *p, struct err *e)
 {
+    if (e) e->code = OK;
     for (int i = 0; i < p->n; i++) {
         struct layer *l = &p->node[i].l;
-        if (p->node[i].used && l->ops->refresh) TRY(l->ops->refresh(l, e));
+        if (p->node[i].used && l->ops->refresh) TRY(explain(l, l->ops->refresh(l, e), e));
     }
     return OK;
 }

@@ -98,7 +98,7 @@ static int load_param(const struct net *n, struct param *p, struct file_reader *
     TRY(reader_take(r, file, p->count * sizeof *file, e));
     int turn = transposed && p->linear == n->be->ops->dense;
     for (size_t i = 0; i < p->count; i++) host[i] = file[turn ? i % inputs * outputs + i / inputs : i];
-    return param_set(p, host);
+    return model_explain(p, param_set(p, host), e);
 }
 
 static int load_params(struct net *n, struct file_reader *r, int transposed, int layers, struct err *e)
@@ -132,7 +132,7 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
 
 static int save_param(const struct param *p, struct file *f, float *out, real *host, struct err *e)
 {
-    TRY(param_get(p, host));
+    TRY(model_explain(p, param_get(p, host), e));
     for (size_t i = 0; i < p->count; i++) out[i] = (float)host[i];
     return file_write(f, out, p->count * sizeof *out, e);
 }
@@ -181,9 +181,9 @@ int net_state_write(const struct net *n, struct file *f, struct err *e)
         real *host = mem_alloc(p->count, sizeof *host);
         if (!host) return fail(e, E_MEM, "not enough memory to write %s", f->path);
         int rc = file_write(f, &count, sizeof count, e);
-        if (!rc) rc = param_get(p, host);
+        if (!rc) rc = model_explain(p, param_get(p, host), e);
         if (!rc) rc = file_write(f, host, p->count * sizeof *host, e);
-        if (!rc && p->v) rc = model_get(p, p->v, host);
+        if (!rc && p->v) rc = model_explain(p, model_get(p, p->v, host), e);
         if (!rc && p->v) rc = file_write(f, host, p->count * sizeof *host, e);
         mem_free(host);
         TRY(rc);
@@ -223,10 +223,10 @@ static int read_state(struct net *n, struct file_reader *r, real *host, struct e
         uint64_t count;
         TRY(reader_take(r, &count, sizeof count, e));
         TRY(reader_take(r, host, p->count * sizeof *host, e));
-        TRY(param_set(p, host));
+        TRY(model_explain(p, param_set(p, host), e));
         if (!p->v) continue;
         TRY(reader_take(r, host, p->count * sizeof *host, e));
-        TRY(model_set(p, p->v, host));
+        TRY(model_explain(p, model_set(p, p->v, host), e));
     }
     n->seen = head.seen;
     n->ce_average = head.ce_average;

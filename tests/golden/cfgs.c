@@ -205,13 +205,13 @@ static int predict(struct session *s, const char *folder, double *seconds, struc
     return rc;
 }
 
-/* The place of the largest of n numbers that is not in not[0..skip). */
-static size_t best(const float *x, size_t n, const size_t * not, int skip)
+/* The place of the largest of n numbers that is not in before[0..skip). */
+static size_t best(const float *x, size_t n, const size_t *before, int skip)
 {
     size_t at = n;
     for (size_t i = 0; i < n; i++) {
         int taken = 0;
-        for (int k = 0; k < skip; k++) taken |= not [k] == i;
+        for (int k = 0; k < skip; k++) taken |= before[k] == i;
         if (!taken && (at == n || x[i] > x[at])) at = i;
     }
     return at;

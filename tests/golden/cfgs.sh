@@ -1,16 +1,17 @@
 #!/bin/sh
-# The classifier cfgs of Debian's darknet package: written by us with random weights, run by libdarknet and by us; what
-# the softmax gets is compared. Minutes, and up to 2 GB in the temporary folder: `make oracle-cfgs`, not in `make test`.
+# The classifier cfgs of Debian's darknet package: written by us with random weights, run by libdarknet and by
+# us; what the softmax gets is compared. Takes minutes and up to 2 GB of temporary space, so it is not part of
+# `make test`.
 #
-#   tests/golden/cfgs.sh [BUILD [DEVICE [CFG...]]]        build/float cpu, all
+#   tests/golden/cfgs.sh [BUILD [DEVICE [CFG...]]]      build/float cpu, all
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=${1:-build/float}
 device=${2:-cpu}
 [ $# -ge 1 ] && shift
 [ $# -ge 1 ] && shift
-[ $# -gt 0 ] || set -- alexnet cifar darknet darknet19 darknet53 densenet201 extraction resnet18 resnet34 resnet50 \
-    resnet101 resnet152 resnext50 resnext101-32x4d strided tiny vgg-16
+[ $# -gt 0 ] || set -- alexnet cifar darknet darknet19 darknet53 densenet201 extraction resnet18 \
+    resnet34 resnet50 resnet101 resnet152 resnext50 resnext101-32x4d strided tiny vgg-16
 folder=/usr/share/darknet/cfg
 oracle=$(tests/golden/build-oracle.sh) || exit 2
 if [ -z "$oracle" ] || [ ! -d $folder ]; then
@@ -32,7 +33,8 @@ for name in "$@"; do
         verdict=FAIL failed=$((failed + 1))
         [ -n "${said:-}" ] || said=$(tail -n 1 "$work/log")
     fi
-    printf '%-4s %-18s %s  (libdarknet %.1f s)\n' $verdict "$name" "${said:-}" "$(awk "BEGIN { print ${end:-0} - ${start:-0} }")"
+    printf '%-4s %-18s %s  (libdarknet %.1f s)\n' $verdict "$name" "${said:-}" \
+        "$(awk "BEGIN { print ${end:-0} - ${start:-0} }")"
     rm -f "$work/weights" "$work/in" "$work/out"
     said= start= end=
 done

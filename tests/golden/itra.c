@@ -3,10 +3,10 @@
  *   itra FILE...
  *       The format of tests/golden/itra/: "key value" lines, then rows of h1, h2, sigma, match, g1, g2.
  *
- * Each file goes through match_compute, and, where both halves have as many rows, through a whole net as well:
- * an identity layer, [itra] on its output, a classifier of zeros, so that the gradient reaching the features is
- * that of the match alone. Prints the relative errors per file; exit status 1 where one is above 1e-5 (float) or
- * 1e-10 (double), 2 where a file cannot be read. */
+ * Each file goes through match_compute, and, where both halves have as many rows, through a whole net as
+ * well: an identity layer, [itra] on its output, a classifier of zeros, so that the gradient reaching the
+ * features is that of the match alone. Prints the relative errors per file; exit status 1 where one is above
+ * 1e-5 (float) or 1e-10 (double), 2 where a file cannot be read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

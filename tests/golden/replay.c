@@ -4,11 +4,11 @@
  *       DIR as `oracle run` left it. LOSS: their loss over ours, where a case says that it is not 1;
  *       0: not compared.
  *
- * Compared, each as ||ours - theirs|| / ||theirs||: the output of every layer; the loss; the gradient of every
- * output (ours is d(mean loss)/dx, theirs the descent direction of the sum: theirs = -rows * ours); and, through
- * the saved .weights, what the steps changed in every parameter. Prints the largest error of each kind. Exit
- * status: 0 all within the tolerance, 1 not (the first that is not is named on a line "differs at NAME"), 2 could
- * not run. */
+ * Compared, each as ||ours - theirs|| / ||theirs||: the output of every layer; the loss; the gradient of
+ * every output (ours is d(mean loss)/dx, theirs the descent direction of the sum: theirs = -rows * ours);
+ * and, through the saved .weights, what the steps changed in every parameter. Prints the largest error of
+ * each kind. Exit status: 0 all within the tolerance, 1 not (the first that is not is named on a line
+ * "differs at NAME"), 2 could not run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -55,8 +55,7 @@ static int compute(struct fixture *f)
     return rc;
 }
 
-/* ---- word for word
- * ------------------------------------------------------------------------------------------- */
+/* ---- word for word ---- */
 
 struct row {
     const real *h;
@@ -189,8 +188,11 @@ static double norm(const double *v, int n)
 
 static void assert_near(double ours, double theirs, double scale, double tolerance)
 {
-    if (!(fabs(ours - theirs) <= tolerance * scale))
-        fail_msg("%.17g is not near %.17g: off by %.2g of %.2g", ours, theirs, fabs(ours - theirs), scale);
+    int near = fabs(ours - theirs) <= tolerance * scale;
+    if (!near)
+        print_error("%.17g is not near %.17g: off by %.2g of %.2g\n", ours, theirs, fabs(ours - theirs),
+                    scale);
+    assert_true(near);
 }
 
 /* Q near 0 is a difference of sums of size 1 in the word-for-word form: hence 1e-12 absolute, through the
@@ -223,8 +225,7 @@ static void assert_nothing(struct fixture *f)
         for (int i = 0; i < f->half[s].m; i++) assert_no_gradient(f, s, i);
 }
 
-/* ---- the cases
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the cases ---- */
 
 static void identical_rows(void **state)
 {
@@ -471,7 +472,7 @@ static void not_finite_in_a_net(void **state)
     struct step step = { .x = x, .label = label, .rows = 4, .first = 2, .iteration = 1 };
     struct step_stats stats;
     assert_int_equal(program_train(program, &step, &stats, &e), E_NUMBER);
-    if (!strstr(e.msg, "[itra]")) fail_msg("the message does not name the layer: %s", e.msg);
+    assert_non_null(strstr(e.msg, "[itra]"));
     program_close(program);
     net_close(net);
     backend_close(be);

@@ -1,0 +1,248 @@
+/* Memory that runs out: the nth allocation fails, for every n until nothing fails any more. Each failure must come back
+ * as E_MEM with a message, leave no block behind, and leave handles that go on as if it had not happened. The Makefile
+ * links this program with --wrap for the functions of core/mem.h. */
+#include <unistd.h>
+#include "test.h"
+#include "core/mem.h"
+#include "darknet.h"
+#include "net/net.h"
+
+void *__real_mem_alloc(size_t count, size_t size);
+char *__real_mem_text(const char *text, size_t n);
+void __real_mem_free(void *);
+void *__wrap_mem_alloc(size_t count, size_t size);
+char *__wrap_mem_text(const char *text, size_t n);
+void __wrap_mem_free(void *);
+
+static struct {
+    long asked, fails, live; /* allocations so far; which one fails (0: none); blocks not freed yet */
+    int ever;                /* all behind it fail too */
+} memory;
+
+static int runs_out(void)
+{
+    memory.asked++;
+    return memory.fails && (memory.asked == memory.fails || (memory.ever && memory.asked > memory.fails));
+}
+
+static void *count(void *p)
+{
+    memory.live += p != NULL;
+    return p;
+}
+
+void *__wrap_mem_alloc(size_t n, size_t size) { return runs_out() ? NULL : count(__real_mem_alloc(n, size)); }
+char *__wrap_mem_text(const char *text, size_t n) { return runs_out() ? NULL : count(__real_mem_text(text, n)); }
+void __wrap_mem_free(void *p)
+{
+    memory.live -= p != NULL;
+    __real_mem_free(p);
+}
+
+static void fail_at_allocation(long n, int ever)
+{
+    memory.asked = 0;
+    memory.fails = n;
+    memory.ever = ever;
+}
+
+/* One of every kind of layer. */
+static const char cfg[] =
+    "[net]\nbatch=4\nsubdivisions=2\nchannels=1\nheight=8\nwidth=8\nunused=1\nmean=.5\nstd=1\n"
+    "[crop]\ncrop_height=6\ncrop_width=6\n"
+    "[convolutional]\nfilters=4\nsize=3\npad=1\nbatch_normalize=1\nactivation=mish\n"
+    "[convolutional]\nfilters=4\nsize=1\nactivation=leaky\n"
+    "[shortcut]\nfrom=-2\nactivation=swish\n"
+    "[route]\nlayers=-1,-2\n"
+    "[batchnorm]\n"
+    "[maxpool]\nsize=2\nstride=2\n"
+    "[activation]\nactivation=gelu\n"
+    "[dropout]\nprobability=.3\n"
+    "[avgpool]\n"
+    "[itra]\nwarmup=0\nevery=2\n"
+    "[center]\n"
+    "[connected]\noutput=3\nactivation=linear\n"
+    "[softmax]\n"
+    "[cost]\n";
+
+enum { ROWS = 2, IMAGE = 64, CLASSES = 3 };
+static float images[2 * ROWS * IMAGE];
+static const int label[2 * ROWS] = { 0, 1, 1, 2 };
+static char weights[] = "/tmp/memory-XXXXXX", state_file[] = "/tmp/memory-XXXXXX", cfg_file[] = "/tmp/memory-XXXXXX";
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 2 * ROWS * IMAGE; i++) images[i] = (float)rng_uniform(1, i);
+    int fd[3] = { mkstemp(weights), mkstemp(state_file), mkstemp(cfg_file) };
+    if (fd[0] < 0 || fd[1] < 0 || fd[2] < 0) return -1;
+    int bad = write(fd[2], cfg, sizeof cfg - 1) != (ssize_t)sizeof cfg - 1;
+    for (int i = 0; i < 3; i++) bad |= close(fd[i]);
+    return bad;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(weights);
+    unlink(state_file);
+    unlink(cfg_file);
+    return 0;
+}
+
+/* ---- inside: all that a training run does with a net ---- */
+
+struct run {
+    struct backend *be;
+    struct net *net;
+    struct program *plain, *paired, *infer;
+};
+
+static int open_all(struct run *r, const char *device, struct err *e)
+{
+    struct cfg *c;
+    struct program_desc plain = { .rows = ROWS, .train = 1 }, paired = plain, infer = { .rows = ROWS, .features = 1 };
+    paired.paired = 1;
+    TRY(backend_open(&r->be, device, 1, e));
+    TRY(cfg_parse(&c, "a.cfg", cfg, sizeof cfg - 1, e));
+    int rc = cfg_override(c, "itra.lambda=.5", e);
+    if (rc) {
+        cfg_free(c);
+        return rc;
+    }
+    TRY(net_open(&r->net, c, r->be, 1, NULL, e));
+    TRY(program_open(&r->plain, r->net, &plain, e));
+    TRY(program_open(&r->paired, r->net, &paired, e));
+    return program_open(&r->infer, r->net, &infer, e);
+}
+
+static int use_all(struct run *r, struct err *e)
+{
+    struct step s = { .x = images, .label = label, .rows = ROWS, .first = ROWS, .iteration = 1 };
+    struct step_stats stats;
+    float prob[ROWS * CLASSES];
+    double ce;
+    TRY(program_train(r->plain, &s, &stats, e));
+    s.rows = 2 * ROWS;
+    s.add = 1;
+    s.iteration = 2;
+    TRY(program_train(r->paired, &s, &stats, e));
+    TRY(net_update(r->net, .1, e));
+    TRY(program_refresh(r->infer, e));
+    s.rows = ROWS;
+    return program_infer(r->infer, &s, prob, &ce, e);
+}
+
+static int files(struct run *r, struct err *e)
+{
+    struct file f;
+    struct file_reader reader;
+    int layers;
+    TRY(weights_save(r->net, weights, r->net->n, 7, e));
+    TRY(weights_load(r->net, weights, 0, &layers, e));
+    TRY(file_create(&f, state_file, e));
+    int rc = net_state_write(r->net, &f, e);
+    if (!rc) rc = file_commit(&f, e);
+    file_abort(&f);
+    TRY(rc);
+    TRY(reader_open(&reader, state_file, 1 << 20, e));
+    rc = net_state_read(r->net, &reader, e);
+    reader_close(&reader);
+    return rc;
+}
+
+static int run_all(const char *device, struct err *e)
+{
+    struct run r = { 0 };
+    int rc = open_all(&r, device, e);
+    if (!rc) rc = use_all(&r, e);
+    if (!rc) rc = files(&r, e);
+    program_close(r.infer);
+    program_close(r.paired);
+    program_close(r.plain);
+    net_close(r.net);
+    backend_close(r.be);
+    return rc;
+}
+
+static void sweep(const char *device, int ever)
+{
+    long n = 0;
+    int rc;
+    do {
+        struct err e = { 0 };
+        fail_at_allocation(++n, ever);
+        rc = run_all(device, &e);
+        int failed = memory.asked >= n, good = rc == (failed ? E_MEM : OK) && !memory.live && (!rc || (e.code == rc && *e.msg));
+        if (!good) print_error("%s: allocation %ld: %d '%s', %ld blocks left\n", device, n, rc, e.msg, memory.live);
+        assert_true(good);
+    } while (memory.asked >= n);
+    print_message("%s: %ld allocations\n", device, n - 1);
+    assert_true(n > 100);
+}
+
+static void every_allocation_of_a_run(void **state)
+{
+    (void)state;
+    for (int i = 0; backend_at(i); i++)
+        for (int ever = 0; ever < 2; ever++) sweep(backend_at(i)->name, ever);
+}
+
+/* ---- outside: a call that fails for want of memory can be made again ---- */
+
+static long first_failures;
+
+/* The call, and once more with memory if it failed. */
+#define AGAIN(call)                                                                                              \
+    do {                                                                                                         \
+        dn_error e_ = { 0, "" };                                                                                 \
+        int rc_ = (call);                                                                                        \
+        if (rc_) {                                                                                               \
+            first_failures++;                                                                                    \
+            assert_int_equal(rc_, DN_MEM);                                                                       \
+            assert_int_equal(e_.code, DN_MEM);                                                                   \
+            assert_true(*e_.msg);                                                                                \
+            memory.fails = 0;                                                                                    \
+            rc_ = (call);                                                                                        \
+            if (rc_) print_error("%s\n", e_.msg);                                                                \
+            assert_int_equal(rc_, DN_OK);                                                                        \
+        }                                                                                                        \
+    } while (0)
+
+static void train_and_predict(const char *device, long n, float *prob)
+{
+    const dn_options o = { .device = device, .threads = 1, .train = 1 };
+    dn_net *net;
+    fail_at_allocation(n, 0);
+    AGAIN(dn_open(&net, cfg_file, &o, &e_));
+    AGAIN(dn_save(net, weights, &e_));
+    AGAIN(dn_load(net, weights, &e_));
+    AGAIN(dn_predict(net, images, ROWS, prob, &e_));
+    dn_close(net);
+}
+
+static void handles_survive(void **state)
+{
+    (void)state;
+    for (int i = 0; backend_at(i); i++) {
+        float expected[ROWS * CLASSES], prob[ROWS * CLASSES];
+        train_and_predict(backend_at(i)->name, 0, expected);
+        long n = 0;
+        do {
+            first_failures = 0;
+            train_and_predict(backend_at(i)->name, ++n, prob);
+            assert_memory_equal(prob, expected, sizeof prob);
+            assert_int_equal(memory.live, 0);
+        } while (first_failures);
+        assert_true(n > 50);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_of_a_run),
+        cmocka_unit_test(handles_survive),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
