@@ -65,22 +65,16 @@ static void warn_few(const struct session *s, const struct itra *it, double per_
          present ? "" : ", set average=present");
 }
 
-static int describe_itra(const struct session *s, const struct itra *it, struct err *e)
+static void describe_itra(const struct session *s, const struct itra *it)
 {
     int rows = s->net->mini, first = rows, second = rows, classes = it->conditional ? s->net->classes : 1;
     if (!strcmp(it->pair, "split")) {
         first = rows - rows / 2;
         second = rows / 2;
     }
-    if (!second)
-        return fail_at(e, E_CFG, s->net->cfg->path, it->line,
-                       "[itra] pair=split can never form a pair in a mini-batch of %d: raise batch or lower "
-                       "subdivisions",
-                       rows);
     printf("[itra] lambda %g, pair=%s: %d rows against %d, %.1f against %.1f per class on average\n",
            it->lambda, it->pair, first, second, (double)first / classes, (double)second / classes);
     if (it->conditional) warn_few(s, it, (double)second / classes);
-    return OK;
 }
 
 int startup_itra(const struct session *s, int *active, struct err *e)
@@ -93,7 +87,7 @@ int startup_itra(const struct session *s, int *active, struct err *e)
         if (layer_find(cfg->section[i].name) != ops) continue;
         TRY(read_itra(ops, cfg->path, &cfg->section[i], &it, e));
         if (!(it.lambda > 0)) continue;
-        TRY(describe_itra(s, &it, e));
+        describe_itra(s, &it);
         *active = 1;
     }
     return OK;

@@ -71,4 +71,34 @@ void sample_add(struct sample *, int label, const real *row);
 /* Mean distance of the pairs of one class (-1: there is none) and of all pairs. */
 int sample_distances(const struct sample *, int threads, double *same, double *all, struct err *);
 
+/* ---- the run ---- */
+
+enum { PACE_WINDOW = 32 };
+
+/* Time spent in the latest iterations, loading included and validation not. */
+struct pace {
+    double clock, at[PACE_WINDOW + 1]; /* a ring of readings of the clock, which starts at 0 */
+    uint64_t n;                        /* iterations so far */
+};
+
+struct trainer {
+    struct net *net;
+    const struct dataset *train, *valid;
+    const struct data_file *data;
+    const struct train_options *o;
+    const struct train_hooks *hooks;
+    struct program *plain, *paired, *infer;
+    struct loader *loader;
+    struct files files;
+    struct metrics metrics;
+    struct progress p;
+    struct pace pace;
+    double valid_seconds; /* of the last validation */
+};
+
+uint64_t trainer_batch(const struct net *); /* images of S1 per update */
+double trainer_epoch(const struct trainer *, uint64_t seen);
+/* Trains, counts and reports one iteration. After a failure the weights are those of the iteration before. */
+int trainer_iterate(struct trainer *, struct err *);
+
 #endif

@@ -9,8 +9,7 @@
 
 /* What a run starts from. */
 struct train_start {
-    uint64_t iteration; /* completed already */
-    int images;
+    uint64_t iteration;          /* completed already */
     size_t params, train, infer; /* bytes: parameters, gradients, momenta; training programs; validation */
 };
 /* One iteration (one optimiser step). */

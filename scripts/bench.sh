@@ -1,0 +1,262 @@
+#!/bin/sh
+# make bench: what training costs here, alone and next to PyTorch and Debian's darknet. One table, and at its end lines
+# "bench NAME VALUE UNIT" for programs (also in build/bench/bench.txt).
+#
+#   scripts/bench.sh [speed|itra|loader|torch|darknet|ceiling]...      default: all that this machine can run
+#
+# Environment: THREADS (2), REPEATS (5: rounds of each comparison), CEILING and CEILING_LIST (a program that runs the bare
+# operations of ResNet-18 in its library, and its list of them: no default).
+#
+# Whatever is compared takes turns, step by step, so that a change of the machine's pace meets both; a ratio is the median
+# over the rounds of the ratio within a round.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+threads=${THREADS:-2} repeats=${REPEATS:-5}
+work=build/bench bin=build/float/tests/bench
+results=$work/bench.txt
+python=/usr/bin/python3 darknet=/usr/lib/darknet
+nets="resnet18 lenet"
+pa='' pb=''
+
+die() {
+    echo "bench: $*" >&2
+    exit 1
+}
+
+cfg_of() { # cfg_of NET
+    case $1 in
+    resnet18) echo cfg/resnet18-cifar.cfg ;;
+    lenet) echo cfg/fmnist-lenet.cfg ;;
+    esac
+}
+
+# ---- contenders: processes that take a step for each line they get (the protocol is in tests/bench/step.c) -----------
+
+cleanup() {
+    [ -z "$pa$pb" ] || kill $pa $pb 2>/dev/null
+    rm -rf "$pipes"
+}
+
+spawn() { # spawn SLOT COMMAND...
+    slot=$1
+    shift
+    rm -f "$pipes/in$slot" "$pipes/out$slot"
+    mkfifo "$pipes/in$slot" "$pipes/out$slot"
+    "$@" <"$pipes/in$slot" >"$pipes/out$slot" 2>"$pipes/err$slot" 3>&- 4<&- 5>&- 6<&- &
+}
+
+failed() { # failed SLOT: its last words
+    cat "$pipes/err$1" >&2
+    die "a contender has ended before its time"
+}
+
+# Slot a talks on 3 and 4, slot b on 5 and 6. Sets planned (MiB) and flops (per image) from what our own one says.
+start_a() {
+    spawn a "$@"
+    pa=$!
+    exec 3>"$pipes/ina" 4<"$pipes/outa"
+    word=
+    while [ "$word" != ready ]; do read -r word planned flops <&4 || failed a; done
+}
+start_b() {
+    spawn b "$@"
+    pb=$!
+    exec 5>"$pipes/inb" 6<"$pipes/outb"
+    word=
+    while [ "$word" != ready ]; do read -r word _ <&6 || failed b; done
+}
+turn_a() { echo >&3 && read -r time_a share_a <&4 || failed a; }
+turn_b() { echo >&5 && read -r time_b share_b <&6 || failed b; }
+stop_a() {
+    exec 3>&- 4<&-
+    wait "$pa"
+    pa=
+}
+stop_b() {
+    exec 5>&- 6<&-
+    wait "$pb"
+    pb=
+}
+
+peak_mib() { awk '/VmHWM/ { printf "%.0f", $2 / 1024 }' "/proc/$1/status"; }
+
+# ROUNDS rounds of both: lines "seconds_a seconds_b share_b" on stdout.
+take_turns() {
+    i=0
+    while [ "$i" -lt "$1" ]; do
+        turn_a
+        turn_b
+        echo "$time_a $time_b ${share_b:-0}"
+        i=$((i + 1))
+    done
+}
+
+ours() { # ours SLOT NET [SECTION.KEY=VALUE]...
+    slot=$1 net=$2
+    shift 2
+    "start_$slot" "$bin/step" "$(cfg_of "$net")" "$threads" "$@"
+}
+
+# ---- numbers -----------------------------------------------------------------------------------------------------------
+
+median() { # median EXPRESSION FILE: of an awk expression over the fields of each line
+    awk "{ print $1 }" "$2" | sort -g | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+}
+calc() { awk "BEGIN { printf \"$1\", $2 }"; }
+
+report() { # report NAME VALUE UNIT TEXT
+    printf '  %-62s %10s %s\n' "$4" "$2" "$3"
+    echo "bench $1 $2 $3" >>"$results"
+}
+title() { printf '\n%s\n' "$1"; }
+
+# ---- the parts -----------------------------------------------------------------------------------------------------------
+
+part_speed() {
+    title "training step, batch 150, without [itra]"
+    for net in $nets; do
+        ours a "$net" itra.lambda=0
+        i=0
+        while [ "$i" -lt "$repeats" ]; do
+            turn_a
+            echo "$time_a"
+            i=$((i + 1))
+        done >"$pipes/rounds"
+        t=$(median '$1' "$pipes/rounds")
+        [ "$net" != resnet18 ] || resnet18_rate=$(calc %.1f "1 / $t")
+        report "$net.images" "$(calc %.1f "1 / $t")" images/s "$net"
+        report "$net.gflops" "$(calc %.1f "3 * $flops / $t / 1e9")" GFLOP/s "$net: 3 x the FLOPs of a forward pass, over time"
+        report "$net.memory" "$(peak_mib "$pa")" MiB "$net: peak resident memory"
+        report "$net.planned" "$(calc %.0f "$planned")" MiB "$net: planned (darknet ops)"
+        stop_a
+    done
+}
+
+part_itra() {
+    for net in $nets; do
+        title "[itra] against none: $net, batch 150, 10 classes; cost of an iteration"
+        ours a "$net" itra.lambda=0
+        for mode in "pair=split" "pair=memory" "pair=loader gradient=first" "pair=loader gradient=both" \
+            "every=2" "every=8" "every=16"; do
+            ours b "$net" itra.lambda=.8 itra.warmup=0 $(printf 'itra.%s ' $mode)
+            take_turns "$repeats" >"$pipes/rounds"
+            name=itra.$net.$(echo "$mode" | sed 's/pair=loader gradient=//; s/pair=//; s/=//')
+            report "$name" "$(calc %.3f "$(median '$2 / $1' "$pipes/rounds")")" x "$mode"
+            case $mode in pair=*) report "$name.match" "$(calc %.2f "100 * $(median '$3' "$pipes/rounds")")" % \
+                "$mode: share of the matching loss" ;; esac
+            stop_b
+        done
+        stop_a
+    done
+}
+
+# against NAME NET ROUNDS COMMAND...: another implementation of the same net
+against() {
+    name=$1 net=$2 rounds=$3
+    shift 3
+    ours a "$net" itra.lambda=0
+    start_b "$@"
+    take_turns "$rounds" >"$pipes/rounds"
+    report "$name.$net.images" "$(calc %.1f "1 / $(median '$2' "$pipes/rounds")")" images/s "$net: $name"
+    report "$name.$net.memory" "$(peak_mib "$pb")" MiB "$net: $name, peak resident memory"
+    report "$name.$net.ratio" "$(calc %.2f "$(median '$2 / $1' "$pipes/rounds")")" x "$net: ours is faster by"
+    stop_b
+    stop_a
+}
+
+part_torch() {
+    title "PyTorch $($python -c 'import torch; print(torch.__version__)'), channels_last, batch 150"
+    for net in $nets; do
+        OMP_NUM_THREADS=$threads against torch "$net" "$repeats" $python tests/bench/torch_step.py "$net" 150 "$threads"
+    done
+}
+
+part_darknet() {
+    title "Debian's darknet, batch 8 (time per image; it computes in one thread)"
+    ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -isystem $darknet/include tests/bench/darknet_step.c \
+        -o $work/darknet_step -L$darknet -ldarknet -Wl,-rpath,$darknet -lm || die "darknet_step does not compile"
+    for net in $nets; do
+        ./darknet strip "$(cfg_of "$net")" "$pipes/$net.cfg" || exit 1
+        sed -i 's/^batch=.*/batch=8/' "$pipes/$net.cfg"
+        against darknet "$net" 3 $work/darknet_step "$pipes/$net.cfg"
+    done
+}
+
+# The best of both: that is what the ceiling program tells.
+part_ceiling() {
+    title "the library's bare operations, batch 150: $CEILING"
+    ours a resnet18 itra.lambda=0
+    i=0
+    while [ "$i" -lt 3 ]; do
+        OMP_NUM_THREADS=$threads "$CEILING" 150 0 0 "$CEILING_LIST" | sed -n 's/.* \([0-9.]*\) img.*/ceiling \1/p'
+        for _ in 1 2 3 4 5; do
+            turn_a
+            calc 'ours %.2f\n' "1 / $time_a"
+        done
+        i=$((i + 1))
+    done >"$pipes/rounds"
+    stop_a
+    top=$(awk '$1 == "ceiling" && $2 > m { m = $2 } END { print m }' "$pipes/rounds")
+    best=$(awk '$1 == "ours" && $2 > m { m = $2 } END { print m }' "$pipes/rounds")
+    report ceiling.images "$top" images/s "ResNet-18: the bare operations, best"
+    report ceiling.ours "$best" images/s "ResNet-18: ours, best"
+    report ceiling.share "$(calc %.1f "100 * $best / $top")" % "ours reaches"
+}
+
+load() { # load NAME TEXT DATA CFG [SECTION.KEY=VALUE]...
+    name=$1 text=$2
+    shift 2
+    data=$1 cfg=$2
+    shift 2
+    rate=$($bin/load "$work/data/$data" "$cfg" "$threads" 3 "$@") || exit 1
+    report "loader.$name" "$rate" images/s "$text"
+    [ -z "${resnet18_rate:-}" ] ||
+        report "loader.$name.ratio" "$(calc %.1f "$rate / $resnet18_rate")" x "  over what ResNet-18 consumes"
+}
+
+part_loader() {
+    title "the loader alone, $threads workers"
+    mkdir -p $work/data && $bin/pictures $work/data 2000 || exit 1
+    load packed "packed 28x28, no augmentation" packed.data cfg/fmnist-lenet.cfg
+    load packed_augmented "packed 28x28 to 3x32x32, pad_crop, flip" packed.data cfg/resnet18-cifar.cfg
+    load png "PNG 64x64 to 3x32x32, crop, angle, aspect, flip, colours" png.data cfg/resnet18-cifar.cfg net.pad_crop=0 \
+        net.min_crop=32 net.max_crop=48 net.angle=7 net.aspect=.75 net.hue=.1 net.saturation=.75 net.exposure=.75
+    rm -rf $work/data
+}
+
+# ---- what can run here -----------------------------------------------------------------------------------------------------
+
+possible() { # possible PART: or says why not
+    case $1 in
+    torch) $python -c 'import torch' 2>/dev/null || echo "python3-torch is not installed" ;;
+    darknet) [ -e $darknet/libdarknet.so ] || echo "Debian's darknet is not installed" ;;
+    ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LIST:-}" ] || echo "CEILING and CEILING_LIST are not set" ;;
+    speed | itra | loader) ;;
+    *) echo "no such part: expected speed, itra, loader, torch, darknet or ceiling" ;;
+    esac
+}
+
+scripts/deps.sh bench || scripts/deps.sh build || exit 1
+make -s darknet $bin/step $bin/load $bin/pictures || exit 1
+mkdir -p $work
+pipes=$(mktemp -d)
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+trap '' PIPE
+: >"$results"
+
+echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores, $threads threads, medians of $repeats;" \
+    "load at the start: $(cut -d' ' -f1 /proc/loadavg)"
+[ $# -gt 0 ] || set -- speed loader itra torch darknet ceiling
+for part in "$@"; do
+    why=$(possible "$part")
+    if [ -n "$why" ]; then
+        title "$part: left out: $why"
+    else
+        "part_$part"
+    fi
+done
+report load "$(cut -d' ' -f1 /proc/loadavg)" processes "load average at the end" >/dev/null
+echo
+cat "$results"
