@@ -40,8 +40,8 @@ static void print_program(const char *what, const struct program *p, int rows)
 static int ops(struct costs *c, struct err *e)
 {
     struct net *net = c->s.net;
-    struct program_desc train = { .rows = net->mini, .train = 1, .paired = net->pair_loader };
-    struct program_desc infer = { .rows = net->mini };
+    struct program_desc train = { .rows = net->mini, .train = 1, .paired = net->pair_loader, .plan_only = 1 };
+    struct program_desc infer = { .rows = net->mini, .plan_only = 1 };
     struct program_info info;
     uint64_t params = 0;
     double flops = 0;

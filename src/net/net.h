@@ -67,6 +67,7 @@ struct program_desc {
     int paired;  /* as many again of S2 */
     int train;
     int features; /* inference: keep the feature layer's output for program_features */
+    int plan_only; /* sizes and plans, no memory: for program_get_info, nothing else */
     int keep;     /* tests: all tensors keep their contents to the end of the step */
     int guard;    /* tests: poison dead memory, and check that nobody writes between tensors */
 };
@@ -74,7 +75,7 @@ struct program_desc {
 struct program;
 /* Compiles. The first program of a net also creates its parameters: with gradients and momenta, in the backend's own
  * layout, if it is for training (then they are the net's for good), else as host memory. Open training programs
- * first. */
+ * first, and keep the first program open as long as parameters are used: it knows how they are packed. */
 int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
 void program_close(struct program *);
 
@@ -130,10 +131,10 @@ struct layer_info {
     struct shape out;
     uint64_t params;     /* learnable */
     double flops;        /* a row, forward */
-    size_t train_bytes, infer_bytes; /* of its own tensors and buffers in either program */
 };
 struct program_info {
-    size_t arena, scratch, params, fixed; /* bytes */
+    size_t arena, scratch, fixed; /* bytes: tensors and buffers; the shared block; what is always there */
+    size_t params;                /* with gradients and momenta in training */
 };
 int net_layer_info(const struct net *, int i, struct layer_info *);
 void program_get_info(const struct program *, struct program_info *);

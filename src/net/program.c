@@ -446,6 +446,7 @@ static int allocate(struct program *p, int creates, struct err *e)
     plan_fixed(p);
     size_t params = creates ? model_param_bytes(p->net, p->desc.train) : 0;
     if (creates && !params && p->net->nparam) return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
+    if (p->desc.plan_only) return OK;
     TRY(check_room(p, params, e));
     TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
     TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
@@ -466,7 +467,7 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (!rc && d->features) p->feature = n->feature;
     if (!rc) rc = build_layers(p, creates, e);
     if (!rc) rc = allocate(p, creates, e);
-    if (!rc && !d->train) rc = program_refresh(p, e);
+    if (!rc && !d->train && !d->plan_only) rc = program_refresh(p, e);
     if (rc) {
         program_close(p);
         if (creates) model_drop_params(n);
@@ -685,8 +686,8 @@ int program_refresh(struct program *p, struct err *e)
 
 void program_get_info(const struct program *p, struct program_info *info)
 {
-    *info = (struct program_info){ p->arena_bytes, p->scratch_bytes, model_param_bytes(p->net, p->desc.train),
-                                   p->fixed_bytes + p->host_bytes };
+    *info = (struct program_info){ p->arena_bytes, p->scratch_bytes, p->fixed_bytes - p->scratch_bytes + p->host_bytes,
+                                   model_param_bytes(p->net, p->desc.train) };
 }
 
 size_t program_layer_bytes(const struct program *p, int i)

@@ -1,3 +1,4 @@
+#include <math.h>
 #include "cpu.h"
 #include <string.h>
 #include "core/mem.h"
@@ -106,6 +107,7 @@ static void move_running(const struct norm *s, const void *stats, double pace, r
             m += (double)of[c] / s->nhalves;
             v += (double)of[s->vector / sizeof(float) + c] * (n > 1 ? n / (n - 1) : 1) / s->nhalves;
         }
+        if (!isfinite(m) || !isfinite(v)) continue; /* a net that blows up keeps the statistics it had */
         mean[c] = (real)((double)mean[c] + pace * (m - (double)mean[c]));
         var[c] = (real)((double)var[c] + pace * (v - (double)var[c]));
     }

@@ -90,6 +90,7 @@ static void follow(const struct norm *s, const struct moments *stats, int c, dou
         double unbias = count > 1 ? count / (count - 1) : 1; /* of one value the variance is 0 anyway */
         v += at->var * unbias / s->splits;
     }
+    if (!isfinite(m) || !isfinite(v)) return; /* a net that blows up keeps the statistics it had */
     mean[c] = (real)(mean[c] + pace * (m - mean[c]));
     var[c] = (real)(var[c] + pace * (v - var[c]));
 }

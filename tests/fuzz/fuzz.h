@@ -1,0 +1,39 @@
+/* Fuzz targets. Each file but replay.c is one for libFuzzer: clang -fsanitize=fuzzer,address,undefined; replay.c runs the
+ * committed corpus through all of them in ordinary builds. */
+#ifndef FUZZ_H
+#define FUZZ_H
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create, memmem: include this file first */
+#endif
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "core/err.h"
+
+/* A file in memory with a path, for what reads files only. */
+struct fuzz_file {
+    int fd;
+    char path[40];
+};
+
+static inline int fuzz_file_open(struct fuzz_file *f, const uint8_t *bytes, size_t n)
+{
+    f->fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (f->fd < 0) return -1;
+    snprintf(f->path, sizeof f->path, "/proc/self/fd/%d", f->fd);
+    if (write(f->fd, bytes, n) == (ssize_t)n) return 0;
+    close(f->fd);
+    return -1;
+}
+
+/* What holds for every failure: a code, and one line of text. */
+static inline void fuzz_check(int rc, const struct err *e)
+{
+    assert(rc <= 0);
+    if (rc) assert(e->code == rc && *e->msg && !strchr(e->msg, '\n') && strlen(e->msg) < sizeof e->msg);
+}
+
+#endif
