@@ -1,5 +1,11 @@
-# make [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address|thread|undefined]   ./darknet
-# make test | demo | bench | golden | oracle-cfgs | lint                      what each does: `make help`
+# make [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
+#
+# make demo         train with and without [itra] on Fashion-MNIST, compare, plot
+# make test         everything that continuous integration runs
+# make bench        how fast, against PyTorch and Debian's darknet where they are installed
+# make golden       every layer against Debian's darknet          make oracle-cfgs   its classifier cfgs, forward
+# make fuzz         the fuzzers, a minute each                    make lint          rules a compiler does not check
+#
 # Variants never mix: objects live in build/<variant>/.
 
 ONEDNN ?= 1
@@ -75,9 +81,13 @@ test:
 	@$(MAKE) -j$(JOBS) --no-print-directory DOUBLE=1 check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined darknet check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
+	@scripts/lint.sh
 	@tests/all.sh
 
-check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs)
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs fuzz/replay)
+
+fuzz:
+	@scripts/fuzz.sh
 
 golden: darknet check-programs
 	@tests/golden/run.sh $(B)
@@ -93,7 +103,8 @@ tests/bin/itra-golden: tests/golden/itra-golden.sh $(B)/tests/golden/itra FORCE
 
 # ---- what it does and what it costs ----------------------------------------------------------------------------------
 
-.PHONY: demo bench
+lint:
+	@scripts/lint.sh
 demo:
 	@scripts/demo.sh
 bench:
@@ -107,5 +118,5 @@ clean:
 	rm -rf build darknet tests/bin
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all clean FORCE
+.PHONY: all test check-programs golden oracle-cfgs fuzz lint demo bench clean FORCE
 .SECONDARY:

@@ -4,7 +4,7 @@
 #
 #   scripts/bench.sh [speed|itra|loader|torch|darknet|ceiling]...      default: all that this machine can run
 #
-# Environment: THREADS (2), REPEATS (5: rounds of each comparison), CEILING and CEILING_LIST (a program that runs the bare
+# Environment: THREADS (2), REPEATS (5: rounds of a comparison; ten times as many for the small net), CEILING and CEILING_LIST (a program that runs the bare
 # operations of ResNet-18 in its library, and its list of them: no default).
 #
 # Whatever is compared takes turns, step by step, so that a change of the machine's pace meets both; a ratio is the median
@@ -31,10 +31,17 @@ cfg_of() { # cfg_of NET
     esac
 }
 
+rounds_of() { # rounds_of NET: the small net's steps are short, so it takes more of them
+    case $1 in
+    resnet18) echo "$repeats" ;;
+    lenet) echo $((10 * repeats)) ;;
+    esac
+}
+
 # ---- contenders: processes that take a step for each line they get (the protocol is in tests/bench/step.c) -----------
 
 cleanup() {
-    [ -z "$pa$pb" ] || kill $pa $pb 2>/dev/null
+    for pid in $pa $pb; do kill "$pid" 2>/dev/null; done
     rm -rf "$pipes"
 }
 
@@ -66,8 +73,8 @@ start_b() {
     word=
     while [ "$word" != ready ]; do read -r word _ <&6 || failed b; done
 }
-turn_a() { echo >&3 && read -r time_a share_a <&4 || failed a; }
-turn_b() { echo >&5 && read -r time_b share_b <&6 || failed b; }
+turn_a() { { echo >&3 && read -r time_a _ <&4; } || failed a; }
+turn_b() { { echo >&5 && read -r time_b share_b <&6; } || failed b; }
 stop_a() {
     exec 3>&- 4<&-
     wait "$pa"
@@ -118,7 +125,7 @@ part_speed() {
     for net in $nets; do
         ours a "$net" itra.lambda=0
         i=0
-        while [ "$i" -lt "$repeats" ]; do
+        while [ "$i" -lt "$(rounds_of "$net")" ]; do
             turn_a
             echo "$time_a"
             i=$((i + 1))
@@ -139,8 +146,9 @@ part_itra() {
         ours a "$net" itra.lambda=0
         for mode in "pair=split" "pair=memory" "pair=loader gradient=first" "pair=loader gradient=both" \
             "every=2" "every=8" "every=16"; do
+            # shellcheck disable=SC2046,SC2086
             ours b "$net" itra.lambda=.8 itra.warmup=0 $(printf 'itra.%s ' $mode)
-            take_turns "$repeats" >"$pipes/rounds"
+            take_turns "$(rounds_of "$net")" >"$pipes/rounds"
             name=itra.$net.$(echo "$mode" | sed 's/pair=loader gradient=//; s/pair=//; s/=//')
             report "$name" "$(calc %.3f "$(median '$2 / $1' "$pipes/rounds")")" x "$mode"
             case $mode in pair=*) report "$name.match" "$(calc %.2f "100 * $(median '$3' "$pipes/rounds")")" % \
@@ -168,7 +176,7 @@ against() {
 part_torch() {
     title "PyTorch $($python -c 'import torch; print(torch.__version__)'), channels_last, batch 150"
     for net in $nets; do
-        OMP_NUM_THREADS=$threads against torch "$net" "$repeats" $python tests/bench/torch_step.py "$net" 150 "$threads"
+        OMP_NUM_THREADS=$threads against torch "$net" "$(rounds_of "$net")" $python tests/bench/torch_step.py "$net" 150 "$threads"
     done
 }
 
@@ -188,9 +196,9 @@ part_ceiling() {
     title "the library's bare operations, batch 150: $CEILING"
     ours a resnet18 itra.lambda=0
     i=0
-    while [ "$i" -lt 3 ]; do
+    while [ "$i" -lt 5 ]; do
         OMP_NUM_THREADS=$threads "$CEILING" 150 0 0 "$CEILING_LIST" | sed -n 's/.* \([0-9.]*\) img.*/ceiling \1/p'
-        for _ in 1 2 3 4 5; do
+        for _ in 1 2 3; do
             turn_a
             calc 'ours %.2f\n' "1 / $time_a"
         done

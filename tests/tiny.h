@@ -102,7 +102,9 @@ static inline struct step_stats tiny_train(struct tiny *t, const float *x, const
 {
     struct err e = { 0 };
     struct step_stats s;
-    struct step step = { .x = x, .label = label, .rows = t->net->mini, .first = t->net->mini, .add = add, .iteration = 1 };
+    struct step step = {
+        .x = x, .label = label, .rows = t->net->mini, .first = t->net->mini, .add = add, .iteration = 1
+    };
     ok(program_train(t->p, &step, &s, &e), &e);
     return s;
 }
@@ -116,8 +118,14 @@ static inline double tiny_number(const struct tiny *t, const void *which, int i,
     assert_int_equal(model_get(p, which, host), OK);
     return host[k];
 }
-static inline double tiny_w(const struct tiny *t, int i, size_t k) { return tiny_number(t, t->net->param[i]->w, i, k); }
-static inline double tiny_g(const struct tiny *t, int i, size_t k) { return tiny_number(t, t->net->param[i]->g, i, k); }
+static inline double tiny_w(const struct tiny *t, int i, size_t k)
+{
+    return tiny_number(t, t->net->param[i]->w, i, k);
+}
+static inline double tiny_g(const struct tiny *t, int i, size_t k)
+{
+    return tiny_number(t, t->net->param[i]->g, i, k);
+}
 
 /* Sets all of parameter i. */
 static inline void tiny_set(const struct tiny *t, int i, const real *host)
@@ -126,9 +134,11 @@ static inline void tiny_set(const struct tiny *t, int i, const real *host)
 }
 
 /* ok(): as test.h; refused: the code, and words that the message must have. */
-static inline void refused_(int rc, int code, const struct err *e, const char *words, const char *file, int line)
+static inline void refused_(int rc, int code, const struct err *e, const char *words, const char *file,
+                            int line)
 {
-    if (rc != code || !strstr(e->msg, words)) print_error("%s:%d: %d '%s' lacks '%s'\n", file, line, rc, e->msg, words);
+    if (rc != code || !strstr(e->msg, words))
+        print_error("%s:%d: %d '%s' lacks '%s'\n", file, line, rc, e->msg, words);
     assert_int_equal(rc, code);
     assert_non_null(strstr(e->msg, words));
 }

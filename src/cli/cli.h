@@ -7,8 +7,6 @@
 #include "data/dataset.h"
 #include "net/net.h"
 
-#define VERSION "0.1.0"
-
 /* Bits, so that a flag can say which commands take it. */
 enum {
     CMD_TRAIN = 1,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "darknet.h"
 #include "core/text.h"
 
 static void print_keys(const struct key *keys)
@@ -96,7 +97,7 @@ void cli_help_command(const struct command *cmd)
 int cli_version(const struct cli *c, struct err *e)
 {
     (void)c, (void)e;
-    printf("darknet %s\n", VERSION);
+    printf("darknet %s\n", DN_VERSION);
     for (int i = 0; backend_at(i); i++)
         printf("device %s%s: %s\n", backend_at(i)->name, i ? "" : " (default)", backend_at(i)->version());
     return OK;

@@ -2,12 +2,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Names and values from files may hold anything; a message is one line and changes no terminal. */
+static void make_printable(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 127) *s = '?';
+}
+
 static int put(struct err *e, int code, const char *place, const char *fmt, va_list ap)
 {
     if (!e) return code;
     int n = snprintf(e->msg, sizeof e->msg, "%s", place);
     if (n < 0 || (size_t)n >= sizeof e->msg) n = 0;
     vsnprintf(e->msg + n, sizeof e->msg - (size_t)n, fmt, ap);
+    make_printable(e->msg);
     return e->code = code;
 }
 
@@ -54,5 +62,6 @@ void note(const struct notes *to, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
+    make_printable(line);
     to->say(to->ctx, line);
 }

@@ -10,6 +10,7 @@ enum key_type {
     KEY_WORD,   /* int: index into `words` */
     KEY_EITHER, /* double: -1 - index into `words`, or a number >= 0 in [min, max] */
     KEY_LIST,   /* struct list: numbers separated by commas */
+    KEY_INTS,   /* the same, of whole numbers */
 };
 
 /* A list stays text, checked when read; its numbers are parsed on access. The text belongs to the cfg. */
@@ -33,6 +34,7 @@ struct key {
 #define REAL_KEY(T, f, d, lo, hi, help)   { #f, KEY_REAL, offsetof(struct T, f), d, lo, hi, NULL, help }
 #define WORD_KEY(T, f, d, words, help)    { #f, KEY_WORD, offsetof(struct T, f), d, 0, 0, words, help }
 #define EITHER_KEY(T, f, d, lo, hi, w, h) { #f, KEY_EITHER, offsetof(struct T, f), d, lo, hi, w, h }
+#define INTS_KEY(T, f, lo, hi, help)      { #f, KEY_INTS, offsetof(struct T, f), 0, lo, hi, NULL, help }
 #define LIST_KEY(T, f, lo, hi, help)      { #f, KEY_LIST, offsetof(struct T, f), 0, lo, hi, NULL, help }
 
 /* Fills `self` from a section through a table that ends with a NULL name. Several tables may fill several structs

@@ -24,6 +24,7 @@ static void *resized(void *old, size_t n, size_t wanted)
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO
+#define STBI_NO_FAILURE_STRINGS /* one of them is a static buffer, which workers would share */
 #define STBI_NO_LINEAR
 #define STBI_NO_HDR
 #define STBI_NO_PIC
@@ -137,7 +138,7 @@ static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct r
         !huffman_tables_fit(bytes, n)) /* JPEG's first bytes */
         return fail_at(e, E_FORMAT, path, 0, "is a damaged image (a Huffman table of more than 256 codes)");
     if (!stbi_info_from_memory(bytes, (int)n, &r->w, &r->h, &r->n))
-        return fail_at(e, E_FORMAT, path, 0, "is not an image of a known kind (%s)", stbi_failure_reason());
+        return fail_at(e, E_FORMAT, path, 0, "is not an image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, PNM)");
     TRY(check_size(r->w, r->h, path, e));
     uint16_t *deep = NULL;
     if (stbi_is_16_bit_from_memory(bytes, (int)n))
@@ -149,7 +150,7 @@ static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct r
         return fail_at(e, E_FORMAT, path, 0, "is truncated: the image needs more than its %zu bytes", n);
     }
     if (deep) return narrow_all(r, deep, 65535, path, e);
-    if (!r->x) return fail_at(e, E_FORMAT, path, 0, "is a damaged image (%s)", stbi_failure_reason());
+    if (!r->x) return fail_at(e, E_FORMAT, path, 0, "is a damaged image");
     return OK;
 }
 

@@ -270,7 +270,7 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
         for (int i = 0; i < s->failed[at]; i++)
             count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
     }
-    if (l->o.training && l->nbad > 1 && l->nbad > l->d->n / 100)
+    if (l->o.training && l->nbad > l->d->n / 100.0)
         return fail(e, E_FORMAT,
                     "%d of %d images were unreadable so far, expected at most 1 %%: check the files", l->nbad,
                     l->d->n);

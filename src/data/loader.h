@@ -42,7 +42,7 @@ int loader_open(struct loader **, const struct dataset *, const struct loader_op
 /* Blocks until the next batch is ready; the batch is the loader's until loader_release. *batch is NULL after
  * the last one (validation only). Training: an unreadable image is named once in a note (the first 100 are),
  * counted, and replaced by another draw (by seed, lane, number, attempt; of the same class in a PAIR_CLASS
- * batch); once more than one and more than 1 % of the dataset's images were found unreadable it is an error.
+ * batch); once more than 1 % of the dataset's images were found unreadable it is an error.
  * Validation: it is a row of zeros with sample < 0, which the caller counts as wrong. Errors and notes come
  * in the order of the batches. One thread takes batches; at most three may be held at once. */
 int loader_next(struct loader *, const struct batch **, struct err *);

@@ -33,7 +33,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->var = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE);
     s->stats = builder_buffer(b, s->plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
-    s->pace = builder_config(b)->bn_momentum;
+    s->pace = builder_pace(b);
     if (!s->bias || !s->scale || !s->mean || !s->var || !s->stats || !s->workspace)
         return fail_at(e, E_MEM, l->cfg, l->line, "[batchnorm]: not enough memory");
     builder_keep_in(b, 0);

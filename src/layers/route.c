@@ -10,7 +10,7 @@ struct route {
 };
 
 static const struct key keys[] = {
-    LIST_KEY(route, layers, -(1 << 20), 1 << 20, "layers: -1 counts from this one, 4 from the first (0)"),
+    INTS_KEY(route, layers, -(1 << 20), 1 << 20, "layers: -1 counts from this one, 4 from the first (0)"),
     { 0 },
 };
 

@@ -13,7 +13,7 @@ struct shortcut {
 };
 
 static const struct key keys[] = {
-    LIST_KEY(shortcut, from, -(1 << 20), 1 << 20, "the layer to add: -3 counts from this one, 4 from the first (0)"),
+    INTS_KEY(shortcut, from, -(1 << 20), 1 << 20, "the layer to add: -3 counts from this one, 4 from the first (0)"),
     REAL_KEY(shortcut, alpha, 1, -1e6, 1e6, "factor of the previous layer"),
     REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the layer that is added"),
     WORD_KEY(shortcut, activation, ACT_LINEAR, act_names, "activation of the sum"),

@@ -3,16 +3,10 @@
 #include "darknet.h"
 #include "net/net.h"
 
-#define X(name, number, text) _Static_assert((int)name == (int)D##name, "codes are those of core/err.h");
-#define DE_ARG    DN_ARG
-#define DE_CFG    DN_CFG
-#define DE_FILE   DN_FILE
-#define DE_FORMAT DN_FORMAT
-#define DE_MEM    DN_MEM
-#define DE_DEVICE DN_DEVICE
-#define DE_NUMBER DN_NUMBER
-ERR_LIST(X)
-#undef X
+_Static_assert((int)DN_ARG == E_ARG && (int)DN_CFG == E_CFG && (int)DN_FILE == E_FILE &&
+                   (int)DN_FORMAT == E_FORMAT && (int)DN_MEM == E_MEM && (int)DN_DEVICE == E_DEVICE &&
+                   (int)DN_NUMBER == E_NUMBER,
+               "codes are those of core/err.h");
 
 struct dn_net {
     struct backend *be;
@@ -74,7 +68,8 @@ int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *
     *out = NULL;
     if (!cfg) return give(fail(&e, E_ARG, "dn_open: no cfg given (NULL)"), &e, error);
     if (o->threads < 0 || o->rows < 0)
-        return give(fail(&e, E_ARG, "dn_open: threads=%d, rows=%d: expected 0 or more", o->threads, o->rows), &e, error);
+        return give(fail(&e, E_ARG, "dn_open: threads=%d, rows=%d: expected 0 or more", o->threads, o->rows),
+                    &e, error);
     dn_net *d = mem_alloc(1, sizeof *d);
     int rc = d ? open_net(d, cfg, o, &e) : fail(&e, E_MEM, "not enough memory for the net");
     if (rc)
@@ -116,7 +111,10 @@ int dn_input(const dn_net *d, int *channels, int *height, int *width)
     return c * h * w;
 }
 
-static uint64_t images_per_update(const struct net *n) { return (uint64_t)n->mini * (uint64_t)n->config.subdivisions; }
+static uint64_t images_per_update(const struct net *n)
+{
+    return (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
+}
 static uint64_t iteration(const dn_net *d) { return d->net->seen / images_per_update(d->net) + 1; }
 
 static int is_paired(const dn_net *d)
@@ -232,12 +230,14 @@ static int check_batch(const dn_net *d, const dn_batch *b, struct err *e)
 {
     int second, rows = dn_rows(d, &second);
     TRY(check(d, "dn_step", b && b->images && b->label, e));
-    if (!d->train) return fail(e, E_ARG, "dn_step: the net was opened for inference: set train in dn_options");
+    if (!d->train)
+        return fail(e, E_ARG, "dn_step: the net was opened for inference: set train in dn_options");
     if (b->n != rows + second)
         return fail(e, E_ARG, "dn_step: %d images: expected %d + %d (dn_rows)", b->n, rows, second);
     for (int i = 0; i < b->n; i++)
         if (b->label[i] < 0 || b->label[i] >= d->net->classes)
-            return fail(e, E_ARG, "dn_step: label %d of image %d: expected 0..%d", b->label[i], i, d->net->classes - 1);
+            return fail(e, E_ARG, "dn_step: label %d of image %d: expected 0..%d", b->label[i], i,
+                        d->net->classes - 1);
     return OK;
 }
 
@@ -254,7 +254,8 @@ static int train(dn_net *d, const dn_batch *b, struct step_stats *out, struct er
     return program_train(b->n > s.first ? d->paired : d->plain, &s, out, e);
 }
 
-/* One mini-batch, and the update after the last of an iteration. Whatever fails, the iteration starts again. */
+/* One mini-batch, and the update after the last of an iteration. Whatever fails, the iteration starts again.
+ */
 static int advance(dn_net *d, const dn_batch *b, double rate, struct step_stats *s, struct err *e)
 {
     int part = d->part, parts = d->net->config.subdivisions;
@@ -282,8 +283,13 @@ static int step(dn_net *d, const dn_batch *b, dn_stats *out, struct err *e)
     double rate = net_rate(&d->net->config, d->net->seed, now);
     TRY(advance(d, b, rate, &s, e));
     if (out)
-        *out = (dn_stats){ .ce = s.ce, .match = s.match, .lambda = s.lambda, .center = s.center, .rate = rate,
-                           .iteration = now, .updated = !d->part };
+        *out = (dn_stats){ .ce = s.ce,
+                           .match = s.match,
+                           .lambda = s.lambda,
+                           .center = s.center,
+                           .rate = rate,
+                           .iteration = now,
+                           .updated = !d->part };
     return OK;
 }
 

@@ -91,6 +91,7 @@ int builder_train(const struct builder *);
 int builder_paired(const struct builder *);  /* rows of S1 when the batch is two halves with statistics apart, else 0 */
 int builder_rows(const struct builder *);    /* rows of the forward pass */
 const struct net_config *builder_config(const struct builder *);
+double builder_pace(const struct builder *); /* of running statistics: bn_momentum, 0 where stopbackward holds */
 int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
 
 /* Declares a parameter of `count` numbers, in the order of the .weights file. Every program over one model declares

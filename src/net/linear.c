@@ -65,7 +65,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
     builder_scratch(b, s->norm_plan.scratch_bytes);
     s->stats = builder_buffer(b, s->norm_plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->norm_plan.workspace_bytes, LIFE_PASS);
-    s->pace = builder_config(b)->bn_momentum;
+    s->pace = builder_pace(b);
     return s->stats && s->workspace ? OK : short_of_memory(l, e);
 }
 

@@ -56,6 +56,10 @@ int builder_train(const struct builder *b) { return b->p->desc.train; }
 int builder_paired(const struct builder *b) { return b->node->l.first; }
 int builder_rows(const struct builder *b) { return b->p->rows; }
 const struct net_config *builder_config(const struct builder *b) { return &b->p->net->config; }
+double builder_pace(const struct builder *b)
+{
+    return b->p->net->layer[b->node->l.index].frozen ? 0 : b->p->net->config.bn_momentum;
+}
 void builder_keep_in(struct builder *b, int i) { b->node->keep_in[i] = 1; }
 void builder_keep_out(struct builder *b) { b->node->keep_out = 1; }
 

@@ -1,5 +1,5 @@
-/* Files that end too early, at every byte, and files with one wrong byte: an error with a message or a sound result,
- * never a crash, and what was open stays as it was. Meant for the sanitizers. */
+/* Files that end too early, at every byte, and files with one wrong byte: an error with a message or a sound
+ * result, never a crash, and what was open stays as it was. Meant for the sanitizers. */
 #include <zlib.h>
 #include "tiny.h"
 #include "data/dataset.h"
@@ -203,7 +203,8 @@ static void cfgs(void **state)
 
 static void data_files(void **state)
 {
-    static const char data[] = "classes = 2\ntrain = list\n# remark\nvalid=list # and more\nlabels = l\ntop=1\nsampling=shuffle\n";
+    static const char data[] =
+        "classes = 2\ntrain = list\n# remark\nvalid=list # and more\nlabels = l\ntop=1\nsampling=shuffle\n";
     (void)state;
     for (size_t n = 0; n < sizeof data; n++) {
         struct data_file *d;
@@ -271,7 +272,8 @@ static void idx_files(void **state)
     for (int zip = 0; zip < 2; zip++) {
         struct err e = { 0 };
         const char *end = zip ? ".gz" : "";
-        struct bytes images = zip ? zipped(idx_images()) : idx_images(), labels = zip ? zipped(idx_labels()) : idx_labels();
+        struct bytes images = zip ? zipped(idx_images()) : idx_images(),
+                     labels = zip ? zipped(idx_labels()) : idx_labels();
         ok(read_idx(images, labels, end, &e), &e);
         for (size_t n = 0; n < images.n; n++) {
             struct err why = { 0 };
@@ -287,8 +289,8 @@ static void idx_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights),    cmocka_unit_test(state_of_the_net), cmocka_unit_test(state_file),
-        cmocka_unit_test(cfgs),       cmocka_unit_test(data_files),       cmocka_unit_test(idx_files),
+        cmocka_unit_test(weights), cmocka_unit_test(state_of_the_net), cmocka_unit_test(state_file),
+        cmocka_unit_test(cfgs),    cmocka_unit_test(data_files),       cmocka_unit_test(idx_files),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

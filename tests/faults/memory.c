@@ -1,6 +1,6 @@
-/* Memory that runs out: the nth allocation fails, for every n until nothing fails any more. Each failure must come back
- * as E_MEM with a message, leave no block behind, and leave handles that go on as if it had not happened. The Makefile
- * links this program with --wrap for the functions of core/mem.h. */
+/* Memory that runs out: the nth allocation fails, for every n until nothing fails any more. Each failure must
+ * come back as E_MEM with a message, leave no block behind, and leave handles that go on as if it had not
+ * happened. The Makefile links this program with --wrap for the functions of core/mem.h. */
 #include <unistd.h>
 #include "test.h"
 #include "core/mem.h"
@@ -32,7 +32,10 @@ static void *count(void *p)
 }
 
 void *__wrap_mem_alloc(size_t n, size_t size) { return runs_out() ? NULL : count(__real_mem_alloc(n, size)); }
-char *__wrap_mem_text(const char *text, size_t n) { return runs_out() ? NULL : count(__real_mem_text(text, n)); }
+char *__wrap_mem_text(const char *text, size_t n)
+{
+    return runs_out() ? NULL : count(__real_mem_text(text, n));
+}
 void __wrap_mem_free(void *p)
 {
     memory.live -= p != NULL;
@@ -68,7 +71,8 @@ static const char cfg[] =
 enum { ROWS = 2, IMAGE = 64, CLASSES = 3 };
 static float images[2 * ROWS * IMAGE];
 static const int label[2 * ROWS] = { 0, 1, 1, 2 };
-static char weights[] = "/tmp/memory-XXXXXX", state_file[] = "/tmp/memory-XXXXXX", cfg_file[] = "/tmp/memory-XXXXXX";
+static char weights[] = "/tmp/memory-XXXXXX", state_file[] = "/tmp/memory-XXXXXX",
+            cfg_file[] = "/tmp/memory-XXXXXX";
 
 static int set_up(void **state)
 {
@@ -101,7 +105,8 @@ struct run {
 static int open_all(struct run *r, const char *device, struct err *e)
 {
     struct cfg *c;
-    struct program_desc plain = { .rows = ROWS, .train = 1 }, paired = plain, infer = { .rows = ROWS, .features = 1 };
+    struct program_desc plain = { .rows = ROWS, .train = 1 }, paired = plain,
+                        infer = { .rows = ROWS, .features = 1 };
     paired.paired = 1;
     TRY(backend_open(&r->be, device, 1, e));
     TRY(cfg_parse(&c, "a.cfg", cfg, sizeof cfg - 1, e));
@@ -173,8 +178,10 @@ static void sweep(const char *device, int ever)
         struct err e = { 0 };
         fail_at_allocation(++n, ever);
         rc = run_all(device, &e);
-        int failed = memory.asked >= n, good = rc == (failed ? E_MEM : OK) && !memory.live && (!rc || (e.code == rc && *e.msg));
-        if (!good) print_error("%s: allocation %ld: %d '%s', %ld blocks left\n", device, n, rc, e.msg, memory.live);
+        int failed = memory.asked >= n,
+            good = rc == (failed ? E_MEM : OK) && !memory.live && (!rc || (e.code == rc && *e.msg));
+        if (!good)
+            print_error("%s: allocation %ld: %d '%s', %ld blocks left\n", device, n, rc, e.msg, memory.live);
         assert_true(good);
     } while (memory.asked >= n);
     print_message("%s: %ld allocations\n", device, n - 1);
@@ -193,20 +200,20 @@ static void every_allocation_of_a_run(void **state)
 static long first_failures;
 
 /* The call, and once more with memory if it failed. */
-#define AGAIN(call)                                                                                              \
-    do {                                                                                                         \
-        dn_error e_ = { 0, "" };                                                                                 \
-        int rc_ = (call);                                                                                        \
-        if (rc_) {                                                                                               \
-            first_failures++;                                                                                    \
-            assert_int_equal(rc_, DN_MEM);                                                                       \
-            assert_int_equal(e_.code, DN_MEM);                                                                   \
-            assert_true(*e_.msg);                                                                                \
-            memory.fails = 0;                                                                                    \
-            rc_ = (call);                                                                                        \
-            if (rc_) print_error("%s\n", e_.msg);                                                                \
-            assert_int_equal(rc_, DN_OK);                                                                        \
-        }                                                                                                        \
+#define AGAIN(call)                                                                                          \
+    do {                                                                                                     \
+        dn_error e_ = { 0, "" };                                                                             \
+        int rc_ = (call);                                                                                    \
+        if (rc_) {                                                                                           \
+            first_failures++;                                                                                \
+            assert_int_equal(rc_, DN_MEM);                                                                   \
+            assert_int_equal(e_.code, DN_MEM);                                                               \
+            assert_true(*e_.msg);                                                                            \
+            memory.fails = 0;                                                                                \
+            rc_ = (call);                                                                                    \
+            if (rc_) print_error("%s\n", e_.msg);                                                            \
+            assert_int_equal(rc_, DN_OK);                                                                    \
+        }                                                                                                    \
     } while (0)
 
 static void train_and_predict(const char *device, long n, float *prob)

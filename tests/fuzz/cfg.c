@@ -4,10 +4,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static void hear_note(void *ctx, const char *line)
-{
-    *(size_t *)ctx += strlen(line);
-}
+static void hear_note(void *ctx, const char *line) { *(size_t *)ctx += strlen(line); }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {

@@ -1,13 +1,11 @@
-/* Text of a .data file, or of a list of image paths with the rule that finds their class. The first byte chooses. */
+/* Text of a .data file, or of a list of image paths with the rule that finds their class. The first byte
+ * chooses. */
 #include "fuzz.h"
 #include "data/dataset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static void hear_data_note(void *ctx, const char *line)
-{
-    *(size_t *)ctx += strlen(line);
-}
+static void hear_data_note(void *ctx, const char *line) { *(size_t *)ctx += strlen(line); }
 
 /* The lists that the text names are not opened: they could be any file or device of this machine. */
 static int names_files(const uint8_t *bytes, size_t n)
@@ -36,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     size_t heard = 0;
     const struct notes notes = { hear_data_note, &heard };
     int rc, list = n && bytes[0] & 1;
-    if (n < 1 || n > 1 << 14 || (!list && names_files(bytes, n)) || fuzz_file_open(&f, bytes + 1, n - 1)) return -1;
+    if (n < 1 || n > 1 << 14 || (!list && names_files(bytes, n)) || fuzz_file_open(&f, bytes + 1, n - 1))
+        return -1;
     if (list) {
         rc = read_list(f.path, &e);
     } else {

@@ -1,5 +1,5 @@
-/* Fuzz targets. Each file but replay.c is one for libFuzzer: clang -fsanitize=fuzzer,address,undefined; replay.c runs the
- * committed corpus through all of them in ordinary builds. */
+/* Fuzz targets. Each file but replay.c is one for libFuzzer: clang -fsanitize=fuzzer,address,undefined;
+ * replay.c runs the committed corpus through all of them in ordinary builds. */
 #ifndef FUZZ_H
 #define FUZZ_H
 #ifndef _GNU_SOURCE

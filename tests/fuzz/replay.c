@@ -24,7 +24,8 @@ static void replay(const char *target, int (*run)(const uint8_t *, size_t))
     int n = 0;
     snprintf(folder, sizeof folder, "%s/%s", corpus, target);
     DIR *d = opendir(folder);
-    if (!d) print_error("%s: no such folder: run this from the top of the tree, or name the corpus\n", folder);
+    if (!d)
+        print_error("%s: no such folder: run this from the top of the tree, or name the corpus\n", folder);
     assert_non_null(d);
     for (const struct dirent *x; (x = readdir(d));) {
         struct err e = { 0 };

@@ -18,7 +18,8 @@ static struct net *weights_net(void)
     const struct program_desc d = { .rows = 1, .train = 1 };
     struct err e = { 0 };
     if (net) return net;
-    if (backend_open(&be, "ref", 1, &e) || cfg_parse(&cfg, "fuzz.cfg", weights_cfg, sizeof weights_cfg - 1, &e) ||
+    if (backend_open(&be, "ref", 1, &e) ||
+        cfg_parse(&cfg, "fuzz.cfg", weights_cfg, sizeof weights_cfg - 1, &e) ||
         net_open(&net, cfg, be, 1, NULL, &e) || program_open(&p, net, &d, &e))
         abort();
     return net;

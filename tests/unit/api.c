@@ -11,9 +11,10 @@
 
 enum { ROWS = 4, CLASSES = 3, IMAGE = 2 * 5 * 4 };
 
-static const char cfg[] = "[net]\nbatch=8\nsubdivisions=2\nchannels=2\nheight=5\nwidth=4\nlearning_rate=.1\nmomentum=.9\n"
-                          "[convolutional]\nfilters=6\nsize=3\npad=1\nbatch_normalize=1\nactivation=leaky\n"
-                          "[avgpool]\n%s[connected]\noutput=3\nactivation=linear\n[softmax]\n";
+static const char cfg[] =
+    "[net]\nbatch=8\nsubdivisions=2\nchannels=2\nheight=5\nwidth=4\nlearning_rate=.1\nmomentum=.9\n"
+    "[convolutional]\nfilters=6\nsize=3\npad=1\nbatch_normalize=1\nactivation=leaky\n"
+    "[avgpool]\n%s[connected]\noutput=3\nactivation=linear\n[softmax]\n";
 
 static char folder[64];
 static float images[2 * ROWS * IMAGE];
@@ -91,7 +92,8 @@ static void trains_saves_and_loads(void **state)
     (void)state;
     const dn_options train = { .train = 1, .seed = 3 };
     ok(dn_open(&a, path("a.cfg"), &train, &e));
-    ok(dn_predict(a, images, ROWS, p[1], &e)); /* the inference program must not come in the way of training */
+    ok(dn_predict(a, images, ROWS, p[1],
+                  &e)); /* the inference program must not come in the way of training */
     for (int i = 0; i < 200; i++) {
         const dn_batch batch = { images + i % 2 * ROWS * IMAGE, label + i % 2 * ROWS, ROWS };
         ok(dn_step(a, &batch, &s, &e));
@@ -122,6 +124,8 @@ static void trains_saves_and_loads(void **state)
     ok(dn_open(&b, path("a.cfg"), &train, &e)); /* the same kind of handle: the same bits */
     ok(dn_load(b, path("a.weights"), &e));
     ok(dn_predict(b, images, 2 * ROWS, p[1], &e));
+    ok(dn_load(a, path("a.weights"), &e)); /* files hold floats, whatever the build computes with */
+    ok(dn_predict(a, images, 2 * ROWS, p[0], &e));
     assert_memory_equal(p[0], p[1], sizeof p[0]);
     dn_close(b);
     dn_close(a);
@@ -206,7 +210,8 @@ static void errors_come_back_as_text(void **state)
     refused(dn_open(&n, path("none.cfg"), NULL, &e), DN_FILE, "none.cfg: no such file");
     assert_null(n);
     put("b.cfg", "[net]\nheight=2\nwidth=2\nchannels=1\n[convolutional]\nfilters=-5\n");
-    refused(dn_open(&n, path("b.cfg"), NULL, &e), DN_CFG, "b.cfg:6: [convolutional] filters=-5: expected a whole number in [1,");
+    refused(dn_open(&n, path("b.cfg"), NULL, &e), DN_CFG,
+            "b.cfg:6: [convolutional] filters=-5: expected a whole number in [1,");
     const dn_options device = { .device = "abacus" }, rows = { .rows = -1 };
     refused(dn_open(&n, path("a.cfg"), &device, &e), DN_DEVICE, "abacus");
     refused(dn_open(&n, path("a.cfg"), &rows, &e), DN_ARG, "rows=-1");
@@ -219,7 +224,8 @@ static void errors_come_back_as_text(void **state)
     put("c.cfg", "[net]\nheight=2\nwidth=2\nchannels=1\nlearning_rat=1\n[connected]\noutput=3\n[softmax]\n");
     const dn_options say = { .say = warned, .say_ctx = notes };
     ok(dn_open(&n, path("c.cfg"), &say, &e));
-    assert_non_null(strstr(notes, "c.cfg:5: unused key 'learning_rat' in [net]; did you mean learning_rate?"));
+    assert_non_null(
+        strstr(notes, "c.cfg:5: unused key 'learning_rat' in [net]; did you mean learning_rate?"));
     dn_close(n);
 
     const dn_batch batch = { x, bad_label, ROWS };
@@ -289,12 +295,9 @@ static void null_handles_are_fine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trains_saves_and_loads),
-        cmocka_unit_test(two_handles_train_alike_and_apart),
-        cmocka_unit_test(getters_tell_shapes),
-        cmocka_unit_test(second_mini_batch_when_itra_asks),
-        cmocka_unit_test(errors_come_back_as_text),
-        cmocka_unit_test(loss_without_bounds_is_an_error),
+        cmocka_unit_test(trains_saves_and_loads),   cmocka_unit_test(two_handles_train_alike_and_apart),
+        cmocka_unit_test(getters_tell_shapes),      cmocka_unit_test(second_mini_batch_when_itra_asks),
+        cmocka_unit_test(errors_come_back_as_text), cmocka_unit_test(loss_without_bounds_is_an_error),
         cmocka_unit_test(null_handles_are_fine),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -52,7 +52,8 @@ static void sections_keys_and_lines(void **state)
 static void blanks_endings_and_marks(void **state)
 {
     (void)state;
-    struct cfg *c = parse("\xef\xbb\xbf[net]\r\n\tbatch = 2 \r\n\r\n  [ conv ]  \r\n  layers = -1 , 2\v\f\r\nanchors=a b\n \t\n   # x=1\nlast=1");
+    struct cfg *c = parse("\xef\xbb\xbf[net]\r\n\tbatch = 2 \r\n\r\n  [ conv ]  \r\n  layers = -1 , "
+                          "2\v\f\r\nanchors=a b\n \t\n   # x=1\nlast=1");
     assert_int_equal(c->n, 2);
     assert_string_equal(c->section[0].name, "net");
     has(c, 0, "batch", "2", 2);
@@ -170,9 +171,11 @@ static void overrides(void **state)
     has(c, 0, "batch", "16", 0);
     ok(cfg_override(c, "net.scale=.5", &e), &e); /* the first dot ends the section */
     has(c, 0, "scale", ".5", 0);
-    refused(cfg_override(c, "itra.lambda=1", &e), E_ARG, &e, "-set itra.lambda=1: a.cfg has no section [itra]");
-    static const char *const malformed[] = { "", "conv", "conv.filters", "filters=1", ".filters=1", "conv.=1",
-                                             "conv.filters=", "conv=1.2", "=.", "conv.filters= " };
+    refused(cfg_override(c, "itra.lambda=1", &e), E_ARG, &e,
+            "-set itra.lambda=1: a.cfg has no section [itra]");
+    static const char *const malformed[] = { "",           "conv",          "conv.filters",  "filters=1",
+                                             ".filters=1", "conv.=1",       "conv.filters=", "conv=1.2",
+                                             "=.",         "conv.filters= " };
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         refused(cfg_override(c, malformed[i], &e), E_ARG, &e, "expected section.key=value");
     has(c, 1, "filters", "7", 0);

@@ -1,5 +1,5 @@
-/* The matching loss: hand-computed values, and properties that hold whatever the data. The golden vectors and the
- * edge cases of the layer are tested elsewhere. */
+/* The matching loss: hand-computed values, and properties that hold whatever the data. The golden vectors and
+ * the edge cases of the layer are tested elsewhere. */
 #include <omp.h>
 #include "tiny.h"
 #include "net/match.h"
@@ -42,7 +42,8 @@ static struct sample sample_random(uint64_t seed, int m1, int m2, int d)
             uint64_t key = rng_key(seed, k, (uint64_t)i);
             s.label[k][i] = (int)rng_below(key, 0, CLASSES + 2) - 1;
             for (int t = 0; t < d; t++)
-                s.h[k][i * d + t] = (real)(rng_normal(key, (uint64_t)t + 1) + .3 * s.label[k][i] + .2 * (double)k);
+                s.h[k][i * d + t] =
+                    (real)(rng_normal(key, (uint64_t)t + 1) + .3 * s.label[k][i] + .2 * (double)k);
         }
     return s;
 }
@@ -54,7 +55,8 @@ static double run(struct sample *s, const struct match_options *o, double *sigma
     void *work = mem_alloc(bytes, 1);
     assert_true(bytes && work);
     for (int k = 0; k < 2; k++) s->half[k].label = s->label[k];
-    assert_int_equal(match_compute(o, CLASSES, s->d, &s->half[0], &s->half[1], sigma ? sigma : ignored, &match, work), OK);
+    assert_int_equal(
+        match_compute(o, CLASSES, s->d, &s->half[0], &s->half[1], sigma ? sigma : ignored, &match, work), OK);
     mem_free(work);
     return match;
 }
@@ -69,13 +71,16 @@ static struct sample rows(int m1, const double *h1, int m2, const double *h2)
     for (int i = 0; i < m2; i++) s.h[1][i] = (real)h2[i];
     return s;
 }
-#define ROWS(...) sizeof((double[]){ __VA_ARGS__ }) / sizeof(double), (const double[]){ __VA_ARGS__ }
+#define ROWS(...)                                                                                            \
+    sizeof((double[]){ __VA_ARGS__ }) / sizeof(double), (const double[]) { __VA_ARGS__ }
 
 static void two_rows(void **state)
 {
     (void)state;
     struct sample s = rows(ROWS(0), ROWS(1));
-    struct match_options o = { .conditional = 1, .kernels = 1, .kernel_mul = 2, .bandwidth = BANDWIDTH_FIXED, .fixed = 1 };
+    struct match_options o = {
+        .conditional = 1, .kernels = 1, .kernel_mul = 2, .bandwidth = BANDWIDTH_FIXED, .fixed = 1
+    };
     double q = 2 - 2 * exp(-1); /* K = 1 within the halves, exp(-1) across */
     near(run(&s, &o, NULL), q / CLASSES, 1e-14);
     near(s.g[0][0], -4 * exp(-1) / CLASSES, 1e-7);
@@ -100,7 +105,9 @@ static void uneven_halves(void **state)
 {
     (void)state;
     struct sample s = rows(ROWS(0, 1), ROWS(2));
-    struct match_options o = { .conditional = 0, .kernels = 1, .kernel_mul = 2, .bandwidth = BANDWIDTH_FIXED, .fixed = 1 };
+    struct match_options o = {
+        .conditional = 0, .kernels = 1, .kernel_mul = 2, .bandwidth = BANDWIDTH_FIXED, .fixed = 1
+    };
     near(run(&s, &o, NULL), .5 + .5 * exp(-1) + 1 - exp(-4) - exp(-1), 1e-13);
     /* dQ/d(row 2) = -(gradK(2,0) + gradK(2,1)) = 2 (2 exp(-4) + 1 exp(-1)) */
     near(s.g[1][0], 2 * (2 * exp(-4) + exp(-1)), 1e-6);
@@ -120,13 +127,13 @@ static void median(int m1, const double *h1, int m2, const double *h2, double ex
 static void medians(void **state)
 {
     (void)state;
-    median(ROWS(0), ROWS(3), 9);             /* one pair */
-    median(ROWS(0, 1), ROWS(3), 4);          /* 1 4 9 */
-    median(ROWS(0, 1), ROWS(3, 7), 12.5);    /* 1 4 9 16 36 49 */
+    median(ROWS(0), ROWS(3), 9);          /* one pair */
+    median(ROWS(0, 1), ROWS(3), 4);       /* 1 4 9 */
+    median(ROWS(0, 1), ROWS(3, 7), 12.5); /* 1 4 9 16 36 49 */
     median(ROWS(7, 3), ROWS(1, 0), 12.5);
-    median(ROWS(0, 0), ROWS(0, 2), 2);       /* 0 0 0 4 4 4 */
-    median(ROWS(0, 0, 0), ROWS(0, 2), 1.6);  /* six zeros, four 4s: the mean instead */
-    median(ROWS(5, 5), ROWS(5, 5, 5), 0);    /* nothing to match */
+    median(ROWS(0, 0), ROWS(0, 2), 2);      /* 0 0 0 4 4 4 */
+    median(ROWS(0, 0, 0), ROWS(0, 2), 1.6); /* six zeros, four 4s: the mean instead */
+    median(ROWS(5, 5), ROWS(5, 5, 5), 0);   /* nothing to match */
 }
 
 static void pooled_and_held(void **state)
@@ -180,8 +187,13 @@ static void all_or_present_classes(void **state)
 static struct match_options mode(int i)
 {
     static const enum bandwidth bandwidth[] = { BANDWIDTH_MEDIAN, BANDWIDTH_POOLED, BANDWIDTH_FIXED };
-    return (struct match_options){ .conditional = i % 4 != 3, .kernels = 1 + i % 5, .kernel_mul = 2, .fixed = 3,
-                                   .bandwidth = bandwidth[i % 3], .root = i / 2 % 2, .present = i / 4 % 2 };
+    return (struct match_options){ .conditional = i % 4 != 3,
+                                   .kernels = 1 + i % 5,
+                                   .kernel_mul = 2,
+                                   .fixed = 3,
+                                   .bandwidth = bandwidth[i % 3],
+                                   .root = i / 2 % 2,
+                                   .present = i / 4 % 2 };
 }
 
 static void equal(const real *a, const real *b, int n, double tolerance)
@@ -230,7 +242,8 @@ static void rows_may_change_places(void **state)
         double x = run(&a, &o, NULL);
         near(run(&b, &o, NULL), x, 1e-12);
         for (int k = 0; k < 2; k++)
-            for (int r = 0; r < M; r++) memcpy(a.h[k] + (r * 5 + 3 + k) % M * D, a.g[k] + r * D, D * sizeof(real));
+            for (int r = 0; r < M; r++)
+                memcpy(a.h[k] + (r * 5 + 3 + k) % M * D, a.g[k] + r * D, D * sizeof(real));
         for (int k = 0; k < 2; k++) equal(b.g[k], a.h[k], M * D, 1e-6);
         sample_free(&a);
         sample_free(&b);
@@ -258,7 +271,8 @@ static void never_negative(void **state)
     for (int i = 0; i < 300; i++) {
         struct match_options o = mode(i);
         uint64_t key = rng_key(9, 9, (uint64_t)i);
-        int m1 = 1 + (int)rng_below(key, 0, 12), m2 = 1 + (int)rng_below(key, 1, 12), d = 1 + (int)rng_below(key, 2, 9);
+        int m1 = 1 + (int)rng_below(key, 0, 12), m2 = 1 + (int)rng_below(key, 1, 12),
+            d = 1 + (int)rng_below(key, 2, 9);
         struct sample s = sample_random((uint64_t)i, m1, m2, d);
         real scale = (real)pow(10, (double)rng_below(key, 3, 9) - 4);
         for (int k = 0; k < 2; k++)
@@ -350,7 +364,8 @@ static void threads_do_not_matter(void **state)
                 memcpy(g + 50 * D, s.g[1], 41 * D * sizeof *g);
             }
             assert_memory_equal(&match[threads - 1], &match[0], sizeof *match);
-            assert_memory_equal(sigma[threads - 1], sigma[0], (size_t)(o.conditional ? CLASSES : 1) * sizeof(double));
+            assert_memory_equal(sigma[threads - 1], sigma[0],
+                                (size_t)(o.conditional ? CLASSES : 1) * sizeof(double));
             assert_memory_equal(s.g[0], g, 50 * D * sizeof *g);
             assert_memory_equal(s.g[1], g + 50 * D, 41 * D * sizeof *g);
         }
@@ -400,7 +415,8 @@ static void bad_features_are_an_error(void **state)
         s.label[1][2] = s.label[0][0] = 1;
         s.h[1][9] = (real)bad[i % 2];
         for (int k = 0; k < 2; k++) s.half[k].label = s.label[k];
-        assert_int_equal(match_compute(&o, CLASSES, 4, &s.half[0], &s.half[1], sigma, &match, work), E_NUMBER);
+        assert_int_equal(match_compute(&o, CLASSES, 4, &s.half[0], &s.half[1], sigma, &match, work),
+                         E_NUMBER);
         mem_free(work);
         sample_free(&s);
     }

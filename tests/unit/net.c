@@ -1,9 +1,9 @@
 /* Nets and programs: who learns, who shares memory and parameters, what is refused and when. */
 #include "tiny.h"
 
-#define NET(batch)  "[net]\nbatch=" #batch "\nchannels=1\nheight=3\nwidth=3\n"
-#define CONV(n)     "[convolutional]\nfilters=" #n "\nsize=3\npad=1\nactivation=leaky\n"
-#define HEAD        "[connected]\noutput=3\nactivation=linear\n[softmax]\n"
+#define NET(batch) "[net]\nbatch=" #batch "\nchannels=1\nheight=3\nwidth=3\n"
+#define CONV(n)    "[convolutional]\nfilters=" #n "\nsize=3\npad=1\nactivation=leaky\n"
+#define HEAD       "[connected]\noutput=3\nactivation=linear\n[softmax]\n"
 
 static struct tiny t;
 static float images[8 * 9];
@@ -16,7 +16,8 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Numbers that depend on the parameter's place among those of its kind only, whatever other layers there are. */
+/* Numbers that depend on the parameter's place among those of its kind only, whatever other layers there are.
+ */
 static void set_params(struct net *n)
 {
     for (int i = 0; i < n->nparam; i++) {
@@ -107,7 +108,8 @@ static void route_of_one_is_an_alias(void **state)
     struct tiny plain;
     (void)state;
     open_set(&plain, NET(4) CONV(2) CONV(2) "[shortcut]\nfrom=-2\n" HEAD);
-    open_set(&t, NET(4) CONV(2) "[route]\nlayers=-1\n" CONV(2) "[route]\nlayers=0\n[shortcut]\nfrom=2\n" HEAD);
+    open_set(&t,
+             NET(4) CONV(2) "[route]\nlayers=-1\n" CONV(2) "[route]\nlayers=0\n[shortcut]\nfrom=2\n" HEAD);
     assert_ptr_equal(program_layer(t.p, 1)->out, program_layer(t.p, 0)->out);
     assert_ptr_equal(program_layer(t.p, 3)->out, program_layer(t.p, 0)->out);
     near(tiny_train(&t, images, label, 0).ce, tiny_train(&plain, images, label, 0).ce, 1e-6);
@@ -120,7 +122,9 @@ static void route_of_one_is_an_alias(void **state)
 static void route_of_one_layer_twice(void **state)
 {
     (void)state;
-    open_set(&t, NET(2) CONV(2) "[route]\nlayers=-1,-1\n[convolutional]\nfilters=1\nsize=1\nactivation=linear\n" HEAD);
+    open_set(
+        &t,
+        NET(2) CONV(2) "[route]\nlayers=-1,-1\n[convolutional]\nfilters=1\nsize=1\nactivation=linear\n" HEAD);
     assert_int_equal(program_layer(t.p, 1)->out->x.shape.c, 4);
     const real w[4] = { .3f, -.2f, .3f, -.2f }, once_w[2] = { .6f, -.4f };
     tiny_set(&t, 3, w);
@@ -152,18 +156,22 @@ static void refusals(void **state)
     (void)state;
     bad(NET(1), "tiny.cfg: no layers after [net]");
     bad("[net]\n" HEAD, "tiny.cfg:1: [net] needs height=, width= and channels= (or inputs=)");
-    bad(NET(1) "[convolutionl]\n" HEAD, "tiny.cfg:6: unknown section [convolutionl]; did you mean [convolutional]?");
+    bad(NET(1) "[convolutionl]\n" HEAD,
+        "tiny.cfg:6: unknown section [convolutionl]; did you mean [convolutional]?");
     bad(NET(1) "subdivisions=2\n" HEAD, "subdivisions=2 is more than batch=1");
     bad(NET(1) "policy=steps\n" HEAD, "policy=steps needs steps=");
     bad(NET(1) "policy=steps\nsteps=1,2\nscales=1\n" HEAD, "(2, 1 given)");
     bad("[net]\ninputs=5\nheight=2\nwidth=2\nchannels=1\n" HEAD, "inputs=5 is not height*width*channels");
     bad("[net]\ninputs=5\n" CONV(2) HEAD, "[convolutional] needs an image");
-    bad(NET(1) "[convolutional]\nfilters=2\nsize=4\n" HEAD, "tiny.cfg:6: [convolutional] size=4 is larger than the padded map 3x3");
-    bad(NET(1) "[convolutional]\nfilters=3\ngroups=2\n" HEAD, "groups=2 must divide the 1 input channels and filters=3");
+    bad(NET(1) "[convolutional]\nfilters=2\nsize=4\n" HEAD,
+        "tiny.cfg:6: [convolutional] size=4 is larger than the padded map 3x3");
+    bad(NET(1) "[convolutional]\nfilters=3\ngroups=2\n" HEAD,
+        "groups=2 must divide the 1 input channels and filters=3");
     bad(NET(1) "[route]\nlayers=-1\n" HEAD, "layers=-1 means layer -1: expected one before this layer (0)");
     bad(NET(1) CONV(2) "[route]\nlayers=1\n" HEAD, "layers=1 means layer 1");
     bad(NET(1) CONV(2) "[route]\n" HEAD, "needs layers=");
-    bad(NET(1) CONV(2) "[maxpool]\n[convolutional]\nstride=2\n[route]\nlayers=0,2\n" HEAD, "inputs differ in size: 3x3 and 2x2");
+    bad(NET(1) CONV(2) "[maxpool]\n[convolutional]\nstride=2\n[route]\nlayers=0,2\n" HEAD,
+        "inputs differ in size: 3x3 and 2x2");
     bad(NET(1) CONV(2) "[shortcut]\nfrom=-2\n" HEAD, "from=-2 means layer -1");
     bad(NET(1) "[shortcut]\nfrom=-1\n" HEAD, "from=-1 means layer -1");
     bad(NET(1) CONV(2) "[softmax]\ngroups=4\n", "groups=4 must divide the 18 inputs");
@@ -175,8 +183,9 @@ static void unknown_keys_are_noted(void **state)
     struct err e = { 0 };
     (void)state;
     ok(tiny_net(&t, NET(1) "adam=1\nnotruth=1\n[convolutional]\nfilter=2\n" HEAD, NULL, &e), &e);
-    assert_string_equal(t.notes, "tiny.cfg:6: unused key 'adam' in [net]\n"
-                                 "tiny.cfg:9: unused key 'filter' in [convolutional]; did you mean filters?\n");
+    assert_string_equal(t.notes,
+                        "tiny.cfg:6: unused key 'adam' in [net]\n"
+                        "tiny.cfg:9: unused key 'filter' in [convolutional]; did you mean filters?\n");
     tiny_close(&t);
 }
 
@@ -194,9 +203,11 @@ static void overrides(void **state)
     ok(tiny_net(&t, NET(1) HEAD, "net.batch=12", &e), &e);
     assert_int_equal(t.net->mini, 12);
     tiny_close(&t);
-    refused(tiny_net(&t, NET(1) HEAD, "connected.output=0", &e), E_CFG, &e, "-set: [connected] output=0: expected");
+    refused(tiny_net(&t, NET(1) HEAD, "connected.output=0", &e), E_CFG, &e,
+            "-set: [connected] output=0: expected");
     tiny_close(&t);
-    refused(tiny_net(&t, NET(1) HEAD, "connected.outputs=3", &e), E_CFG, &e, "-set: [connected] has no key 'outputs'; did you mean output?");
+    refused(tiny_net(&t, NET(1) HEAD, "connected.outputs=3", &e), E_CFG, &e,
+            "-set: [connected] has no key 'outputs'; did you mean output?");
     tiny_close(&t);
     refused(tiny_net(&t, NET(1) HEAD, "itra.lambda=3", &e), E_ARG, &e, "no section [itra]");
     tiny_close(&t);
@@ -244,10 +255,11 @@ static void too_large_is_refused_before_memory_is_asked_for(void **state)
     d.keep = 1;
     for (int enough = 0; enough < 2; enough++) {
         char words[100];
-        size_t total = info.arena + info.fixed + info.params;
+        size_t total = info.arena + info.scratch + info.fixed + info.params;
         ok(tiny_net(&t, NET(4) CONV(2) HEAD, NULL, &e), &e);
         impoverish(&t, total - !enough);
-        snprintf(words, sizeof words, "tiny.cfg: 4 rows need %zu bytes (0 MiB), and 0 MiB are free: lower batch", total);
+        snprintf(words, sizeof words,
+                 "tiny.cfg: 4 rows need %zu bytes (0 MiB), and 0 MiB are free: lower batch", total);
         if (enough)
             ok(program_open(&t.p, t.net, &d, &e), &e);
         else
@@ -269,12 +281,13 @@ static void absurd_sizes(void **state)
 {
     struct err e = { 0 };
     (void)state;
-    bad("[net]\nheight=65536\nwidth=65536\nchannels=65536\n" HEAD, "an image of 65536x65536x65536 is too large");
+    bad("[net]\nheight=65536\nwidth=65536\nchannels=65536\n" HEAD,
+        "an image of 65536x65536x65536 is too large");
     bad("[net]\nheight=1024\nwidth=1024\nchannels=1\n[convolutional]\nfilters=4096\nsize=1\n" HEAD,
         "tiny.cfg:5: [convolutional] an output of 1024x1024x4096 for 1 images is too large");
     static const char *const cfgs[] = {
-        "[net]\nbatch=16777216\ninputs=1000\n[connected]\noutput=16777216\n" HEAD, /* activations */
-        "[net]\ninputs=16777216\n[connected]\noutput=16777216\n" HEAD,             /* weights */
+        "[net]\nbatch=16777216\ninputs=1000\n[connected]\noutput=16777216\n" HEAD,         /* activations */
+        "[net]\ninputs=16777216\n[connected]\noutput=16777216\n" HEAD,                     /* weights */
         "[net]\nchannels=1\nheight=1\nwidth=1\n[convolutional]\nfilters=1048576\nsize=1\n" /* 2^64 weights */
         "[convolutional]\nfilters=1048576\nsize=4096\npad=1\n" HEAD,
         "[net]\nbatch=16777216\ninputs=2147483647\n" HEAD,
@@ -319,7 +332,8 @@ static void several_itra_must_agree(void **state)
         char cfg[500];
         snprintf(cfg, sizeof cfg, NET(4) CONV(2) "[itra]\n" CONV(3) "[itra]\n%s" HEAD, others[i]);
         bad(cfg, "tiny.cfg:17: [itra] pair, match and every must be those of the section in line 11");
-        snprintf(cfg, sizeof cfg, NET(4) CONV(2) "[itra]\n%s" CONV(3) "[itra]\n%s" HEAD, others[i], others[i]);
+        snprintf(cfg, sizeof cfg, NET(4) CONV(2) "[itra]\n%s" CONV(3) "[itra]\n%s" HEAD, others[i],
+                 others[i]);
         ok(tiny_net(&t, cfg, NULL, &e), &e);
         assert_int_equal(t.net->pair_loader, i != 0);
         assert_int_equal(t.net->wants.by_class, i == 1);
@@ -344,12 +358,15 @@ static struct step_stats train(struct program *p, int rows, uint64_t iteration)
 {
     struct err e = { 0 };
     struct step_stats s;
-    struct step step = { .x = images, .label = label, .rows = rows, .first = 4, .iteration = iteration, .number = iteration };
+    struct step step = {
+        .x = images, .label = label, .rows = rows, .first = 4, .iteration = iteration, .number = iteration
+    };
     ok(program_train(p, &step, &s, &e), &e);
     return s;
 }
 
-/* The plain steps of a net with every=2 are those of the net without [itra], to the bit, whichever program was first. */
+/* The plain steps of a net with every=2 are those of the net without [itra], to the bit, whichever program
+ * was first. */
 static void plain_and_paired_share_parameters(void **state)
 {
     static const char norm[] = "[convolutional]\nfilters=3\nbatch_normalize=1\nactivation=relu\n";
@@ -363,7 +380,8 @@ static void plain_and_paired_share_parameters(void **state)
         struct program *p[2];
         struct tiny alone;
         ok(tiny_net(&t, with, NULL, &e), &e);
-        for (int i = 0; i < 2; i++) ok(program_open(&p[i != paired_first], t.net, &d[i != paired_first], &e), &e);
+        for (int i = 0; i < 2; i++)
+            ok(program_open(&p[i != paired_first], t.net, &d[i != paired_first], &e), &e);
         assert_int_equal(t.net->nparam, 7);
         ok(tiny_open(&alone, without, &e), &e);
 
@@ -452,15 +470,18 @@ static void losses_that_are_not_finite_name_the_layer(void **state)
     struct step_stats s;
     float x[4 * 9];
     struct step step = { .x = x, .label = label, .rows = 4, .first = 4, .iteration = 1 };
-    real most = sizeof(real) == 4 ? (real)1e25 : (real)1e250; /* its square is too much for one layer after the other */
+    real most = sizeof(real) == 4 ? (real)1e25
+                                  : (real)1e250; /* its square is too much for one layer after the other */
     (void)state;
     memcpy(x, images, sizeof x);
     open_set(&t, NET(4) CONV(2) CONV(3) HEAD);
     fill(&t, 1, most);
     fill(&t, 3, most);
-    refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e, "tiny.cfg:11: [convolutional] (layer 1): the output is not finite");
+    refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e,
+            "tiny.cfg:11: [convolutional] (layer 1): the output is not finite");
     x[3] = NAN;
-    refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e, "tiny.cfg:6: [convolutional] (layer 0): the output is not finite");
+    refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e,
+            "tiny.cfg:6: [convolutional] (layer 0): the output is not finite");
     tiny_close(&t);
 }
 

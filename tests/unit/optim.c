@@ -8,7 +8,8 @@ static void configure(const char *keys)
 {
     char cfg[500];
     struct err e = { 0 };
-    snprintf(cfg, sizeof cfg, "[net]\ninputs=1\nlearning_rate=.1\n%s\n[connected]\noutput=2\n[softmax]\n", keys);
+    snprintf(cfg, sizeof cfg, "[net]\ninputs=1\nlearning_rate=.1\n%s\n[connected]\noutput=2\n[softmax]\n",
+             keys);
     ok(tiny_net(&t, cfg, NULL, &e), &e);
 }
 
@@ -23,27 +24,32 @@ static void rates(const char *keys, const struct at *expected, int count)
     for (int i = 0; i < count; i++) {
         double got = net_rate(&t.net->config, 1, expected[i].n);
         if (!(fabs(got - expected[i].rate) <= 1e-12 * fabs(expected[i].rate) + 1e-17))
-            print_error("%s, iteration %u: %.15g, expected %.15g\n", keys, expected[i].n, got, expected[i].rate);
+            print_error("%s, iteration %u: %.15g, expected %.15g\n", keys, expected[i].n, got,
+                        expected[i].rate);
         assert_true(fabs(got - expected[i].rate) <= 1e-12 * fabs(expected[i].rate) + 1e-17);
     }
     tiny_close(&t);
 }
-#define RATES(keys, ...) rates(keys, (const struct at[]){ __VA_ARGS__ }, sizeof((struct at[]){ __VA_ARGS__ }) / sizeof(struct at))
+#define RATES(keys, ...)                                                                                     \
+    rates(keys, (const struct at[]){ __VA_ARGS__ }, sizeof((struct at[]){ __VA_ARGS__ }) / sizeof(struct at))
 
 static void policies(void **state)
 {
     (void)state;
     RATES("", { 1, .1 }, { 1000000, .1 });
     RATES("policy=step\nstep=10\nscale=.5", { 9, .1 }, { 10, .05 }, { 19, .05 }, { 25, .025 });
-    RATES("policy=steps\nsteps=10,20,15\nscales=.1,.5,3,7", { 9, .1 }, { 10, .01 }, { 19, .01 }, { 20, .015 });
+    RATES("policy=steps\nsteps=10,20,15\nscales=.1,.5,3,7", { 9, .1 }, { 10, .01 }, { 19, .01 },
+          { 20, .015 });
     RATES("policy=exp\ngamma=.9", { 1, .09 }, { 3, .0729 });
     RATES("policy=poly\nmax_batches=100", { 50, .00625 }, { 100, 0 }, { 150, 0 }); /* power is 4 */
     RATES("policy=poly\nmax_batches=100\npower=2", { 50, .025 }, { 90, .001 });
     RATES("policy=poly", { 50, .1 }); /* endless training has no end to go to */
-    RATES("policy=sigmoid\ngamma=.5\nstep=4", { 4, .05 }, { 6, .026894142136999513 }, { 2, .07310585786300049 });
-    RATES("policy=sgdr\nsgdr_cycle=10\nlearning_rate_min=.01", { 5, .055 }, { 10, .01 }, { 20, .055 }, { 30, .01 },
-          { 50, .055 }); /* cycles of 10, 20, 40 */
-    RATES("policy=sgdr\nsgdr_cycle=10\nsgdr_mult=1\nlearning_rate_min=0", { 5, .05 }, { 15, .05 }, { 25, .05 });
+    RATES("policy=sigmoid\ngamma=.5\nstep=4", { 4, .05 }, { 6, .026894142136999513 },
+          { 2, .07310585786300049 });
+    RATES("policy=sgdr\nsgdr_cycle=10\nlearning_rate_min=.01", { 5, .055 }, { 10, .01 }, { 20, .055 },
+          { 30, .01 }, { 50, .055 }); /* cycles of 10, 20, 40 */
+    RATES("policy=sgdr\nsgdr_cycle=10\nsgdr_mult=1\nlearning_rate_min=0", { 5, .05 }, { 15, .05 },
+          { 25, .05 });
     RATES("policy=sgdr\nmax_batches=40\nlearning_rate_min=.02", { 20, .06 }, { 40, .02 });
 }
 
@@ -69,7 +75,8 @@ static void random_policy(void **state)
         assert_true(rate == net_rate(c, 1, n)); /* a query draws nothing */
         sum += rate;
     }
-    assert_true(fabs(sum / 20000 - .1 / 3) < 5 * .1 * sqrt(4.0 / 45 / 20000)); /* E U^2 = 1/3, variance 4/45 */
+    assert_true(fabs(sum / 20000 - .1 / 3) <
+                5 * .1 * sqrt(4.0 / 45 / 20000)); /* E U^2 = 1/3, variance 4/45 */
     assert_true(net_rate(c, 1, 1) != net_rate(c, 2, 1) && net_rate(c, 1, 1) != net_rate(c, 1, 2));
     tiny_close(&t);
 }
@@ -181,8 +188,10 @@ static void subdivisions_average(void **state)
         char cfg[300];
         struct err e = { 0 };
         int parts = 1 << k, rows = 4 >> k;
-        snprintf(cfg, sizeof cfg, "[net]\ninputs=2\nbatch=4\nsubdivisions=%d\ndecay=.1\n"
-                                  "[connected]\noutput=2\nactivation=tanh\n[softmax]\n", parts);
+        snprintf(cfg, sizeof cfg,
+                 "[net]\ninputs=2\nbatch=4\nsubdivisions=%d\ndecay=.1\n"
+                 "[connected]\noutput=2\nactivation=tanh\n[softmax]\n",
+                 parts);
         ok(tiny_open(&t, cfg, &e), &e);
         for (int step = 0; step < 3; step++) {
             for (int i = 0; i < parts; i++) tiny_train(&t, x + 2 * i * rows, label + i * rows, i > 0);

@@ -115,7 +115,8 @@ static void overrides_are_named_as_such(void **state)
     struct err e = { 0 };
     struct thing t = filled("count=1");
     ok(cfg_override(cfg, "thing.count=12", &e), &e);
-    refused(options_fill(&t, keys, "a.cfg", &cfg->section[1], &e), E_CFG, &e, "-set: [thing] count=12: expected");
+    refused(options_fill(&t, keys, "a.cfg", &cfg->section[1], &e), E_CFG, &e,
+            "-set: [thing] count=12: expected");
     filled("count=1");
     ok(cfg_override(cfg, "thing.cuont=1", &e), &e); /* an error even where the file would get a warning */
     ok(options_fill(&t, keys, "a.cfg", &cfg->section[1], &e), &e);

@@ -49,7 +49,9 @@ static void apart_in_time_share_and_touching_do_not(void **state)
 static void chain(void **state)
 {
     (void)state;
-    const struct expected x[] = { { 256, 0, 1, 0 }, { 256, 1, 2, 256 }, { 256, 2, 3, 0 }, { 256, 3, 4, 256 } };
+    const struct expected x[] = {
+        { 256, 0, 1, 0 }, { 256, 1, 2, 256 }, { 256, 2, 3, 0 }, { 256, 3, 4, 256 }
+    };
     check(x, 4, 512);
 }
 
@@ -71,8 +73,8 @@ static void best_gap(void **state)
 {
     (void)state;
     const struct expected x[] = {
-        { 320, 0, 1, 0 },   { 256, 1, 2, 320 }, { 192, 1, 2, 576 }, { 128, 1, 1, 768 },
-        { 128, 1, 2, 896 }, /* at step 2 the gaps are 0..320 and 768..896 */
+        { 320, 0, 1, 0 },   { 256, 1, 2, 320 }, { 192, 1, 2, 576 },
+        { 128, 1, 1, 768 }, { 128, 1, 2, 896 }, /* at step 2 the gaps are 0..320 and 768..896 */
         { 128, 2, 2, 768 },
     };
     check(x, 6, 1024);
@@ -97,7 +99,10 @@ enum { MOST = 40, STEPS = 30 };
 
 static size_t size_of(const struct plan_item *x) { return (x->bytes + 63) / 64 * 64; }
 
-static int meet(const struct plan_item *a, const struct plan_item *b) { return a->first <= b->last && b->first <= a->last; }
+static int meet(const struct plan_item *a, const struct plan_item *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
 
 /* What is alive at once must fit: no plan is smaller. */
 static size_t lower_bound(const struct plan_item *x, int n)
@@ -116,7 +121,8 @@ static int draw(struct plan_item *x, uint64_t key)
     int n = 1 + (int)rng_below(key, 0, MOST);
     for (int i = 0; i < n; i++) {
         uint64_t at = 4 * (uint64_t)i + 1;
-        x[i].bytes = (size_t)rng_below(key, at, rng_below(key, at + 1, 8) ? 2000 : 1); /* some need no place */
+        x[i].bytes =
+            (size_t)rng_below(key, at, rng_below(key, at + 1, 8) ? 2000 : 1); /* some need no place */
         x[i].first = (int)rng_below(key, at + 2, STEPS);
         x[i].last = x[i].first + (int)rng_below(key, at + 3, (uint64_t)(STEPS - x[i].first));
     }

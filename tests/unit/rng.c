@@ -1,5 +1,5 @@
-/* core/rng.h. The known answers were computed by another program from the formulas; they are pinned because a seed must
- * mean the same run in every version. */
+/* core/rng.h. The known answers were computed by another program from the formulas; they are pinned because a
+ * seed must mean the same run in every version. */
 #include "tiny.h"
 
 static const uint64_t ALL = ~(uint64_t)0;
@@ -55,7 +55,8 @@ static void keys_differ(void **state)
         for (int j = 0; j < i; j++) assert_true(key[i] != key[j]);
 }
 
-/* Chi-square with n - 1 degrees of freedom: mean n - 1, variance 2 (n - 1); five deviations are never seen by chance. */
+/* Chi-square with n - 1 degrees of freedom: mean n - 1, variance 2 (n - 1); five deviations are never seen by
+ * chance. */
 static void check_uniform(uint64_t n)
 {
     enum { DRAWS = 200000 };
@@ -97,7 +98,8 @@ static void below_of_large_n(void **state)
     for (uint64_t i = 0; i < 1000; i++) assert_true(rng_below(5, i, n[2]) < n[2]);
 }
 
-/* Mean 0, variance 1, skewness 0, kurtosis 3, and no correlation from one index to the next; five deviations. */
+/* Mean 0, variance 1, skewness 0, kurtosis 3, and no correlation from one index to the next; five deviations.
+ */
 static void normal_moments(void **state)
 {
     enum { N = 400000 };
@@ -134,10 +136,14 @@ static void uniform_stays_below_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixing_is_splitmix64), cmocka_unit_test(known_answers),
-        cmocka_unit_test(streams_keep_their_numbers), cmocka_unit_test(keys_differ),
-        cmocka_unit_test(below_is_uniform), cmocka_unit_test(below_of_large_n),
-        cmocka_unit_test(normal_moments), cmocka_unit_test(uniform_stays_below_one),
+        cmocka_unit_test(mixing_is_splitmix64),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(streams_keep_their_numbers),
+        cmocka_unit_test(keys_differ),
+        cmocka_unit_test(below_is_uniform),
+        cmocka_unit_test(below_of_large_n),
+        cmocka_unit_test(normal_moments),
+        cmocka_unit_test(uniform_stays_below_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

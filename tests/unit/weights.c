@@ -1,18 +1,26 @@
 /* .weights files: order, headers, what is refused. */
 #include "tiny.h"
 
-/* Layer 0: bias 2, weights 2x2x2x2; layer 1: bias, scale, mean, variance 3 each, weights 3x2; layer 2: bias 2, weights
- * 2 x 12, scale, mean, variance 2 each. */
+/* Layer 0: bias 2, weights 2x2x2x2; layer 1: bias, scale, mean, variance 3 each, weights 3x2; layer 2: bias
+ * 2, weights 2 x 12, scale, mean, variance 2 each. */
 #define HEAD   "[net]\nbatch=2\nchannels=2\nheight=3\nwidth=3\n"
 #define LAYER0 "[convolutional]\nfilters=2\nsize=2\nactivation=linear\n"
 #define LAYER1 "[convolutional]\nfilters=3\nsize=1\nbatch_normalize=1\nactivation=linear\n"
 #define LAYER2 "[connected]\noutput=2\nbatch_normalize=1\nactivation=linear\n"
 #define CFG    HEAD LAYER0 LAYER1 LAYER2 "[softmax]\n"
-enum { FLOATS0 = 18, FLOATS1 = 18, FLOATS2 = 32, FLOATS = FLOATS0 + FLOATS1 + FLOATS2, PARAMS = 12, HEADER = 20 };
+enum {
+    FLOATS0 = 18,
+    FLOATS1 = 18,
+    FLOATS2 = 32,
+    FLOATS = FLOATS0 + FLOATS1 + FLOATS2,
+    PARAMS = 12,
+    HEADER = 20
+};
 
 static struct tiny t;
 
-/* Opens a net whose numbers are all -1; training nets have the packed memory of the backend, others host memory. */
+/* Opens a net whose numbers are all -1; training nets have the packed memory of the backend, others host
+ * memory. */
 static void fresh(const char *cfg, int train)
 {
     struct err e = { 0 };
@@ -72,7 +80,8 @@ static void load_ok(const struct image *f, int expected_layers)
     assert_int_equal(layers, expected_layers);
 }
 
-/* Numbers in the file before parameter i: bias, weights; bias, scale, mean, variance, weights; bias, weights, scale, ... */
+/* Numbers in the file before parameter i: bias, weights; bias, scale, mean, variance, weights; bias, weights,
+ * scale, ... */
 static const int starts[PARAMS] = { 0, 2, 18, 21, 24, 27, 30, 36, 38, 62, 64, 66 };
 
 static void order_is_darknets(void **state)
@@ -94,7 +103,8 @@ static void headers_old_and_new(void **state)
 {
     static const struct {
         int major, minor, wide;
-    } header[] = { { 0, 1, 0 }, { 0, 2, 1 }, { 0, 3, 1 }, { 1, 0, 1 }, { 0, 0, 0 }, { 0, 1000, 0 }, { 999, 0, 1 } };
+    } header[] = { { 0, 1, 0 }, { 0, 2, 1 },    { 0, 3, 1 },  { 1, 0, 1 },
+                   { 0, 0, 0 }, { 0, 1000, 0 }, { 999, 0, 1 } };
     (void)state;
     for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
         fresh(CFG, 0);
@@ -126,7 +136,8 @@ static void transposed_matrices(void **state)
         for (int i = 0; i < PARAMS; i++)
             if (i != 8) counts_from(i, starts[i]);
         for (size_t o = 0; o < 2; o++)
-            for (size_t i = 0; i < 12; i++) assert_true(tiny_w(&t, 8, o * 12 + i) == 38 + (double)(i * 2 + o));
+            for (size_t i = 0; i < 12; i++)
+                assert_true(tiny_w(&t, 8, o * 12 + i) == 38 + (double)(i * 2 + o));
         tiny_close(&t);
     }
 }
@@ -134,7 +145,8 @@ static void transposed_matrices(void **state)
 /* Shorter by any number of bytes: says which layer, how much; nothing changes. */
 static void short_at_every_byte(void **state)
 {
-    static const size_t end[] = { HEADER + 4 * FLOATS0, HEADER + 4 * (FLOATS0 + FLOATS1), HEADER + 4 * FLOATS };
+    static const size_t end[] = { HEADER + 4 * FLOATS0, HEADER + 4 * (FLOATS0 + FLOATS1),
+                                  HEADER + 4 * FLOATS };
     (void)state;
     fresh(CFG, 1);
     t.net->seen = 5;
@@ -150,8 +162,8 @@ static void short_at_every_byte(void **state)
         if (n == start)
             snprintf(words, sizeof words, "[%s] (layer %d): it holds %d of the 4 layers", name, layer, layer);
         else if (n > HEADER)
-            snprintf(words, sizeof words, "[%s] (layer %d): it holds %zu of the %zu bytes there", name, layer, n - start,
-                     end[layer] - start);
+            snprintf(words, sizeof words, "[%s] (layer %d): it holds %zu of the %zu bytes there", name, layer,
+                     n - start, end[layer] - start);
         refused(load(&f, 0, &layers, &e), E_FORMAT, &e, words);
         for (int i = 0; i < PARAMS; i++) is_untouched(i);
         assert_int_equal(t.net->seen, 5);
@@ -180,7 +192,8 @@ static void long_ones_are_of_another_cfg(void **state)
 
 static void partial_ones_end_between_layers(void **state)
 {
-    static const int floats[] = { 0, FLOATS0, FLOATS0 + FLOATS1, FLOATS }, layers[] = { 0, 1, 2, 4 }, params[] = { 0, 2, 7, 12 };
+    static const int floats[] = { 0, FLOATS0, FLOATS0 + FLOATS1, FLOATS }, layers[] = { 0, 1, 2, 4 },
+                     params[] = { 0, 2, 7, 12 };
     (void)state;
     for (int k = 0; k < 4; k++) {
         struct err e = { 0 };
@@ -227,11 +240,12 @@ static void dontloadscales_skips_the_triple(void **state)
 
 static void not_weights(void **state)
 {
+    static const char png[] = "\x89PNG\r\n\x1a\n and more, and more";
     struct err e = { 0 };
     int layers;
     (void)state;
     fresh(CFG, 0);
-    refused(weights_load(t.net, tiny_put("b", "\x89PNG\r\n\x1a\n and more, and more", 30), 0, &layers, &e), E_FORMAT, &e,
+    refused(weights_load(t.net, tiny_put("b", png, sizeof png), 0, &layers, &e), E_FORMAT, &e,
             "not a .weights file");
     refused(weights_load(t.net, tiny_put("b", "", 0), 0, &layers, &e), E_FORMAT, &e, "too short");
     refused(weights_load(t.net, tiny_path("none"), 0, &layers, &e), E_FILE, &e, "none");
