@@ -82,12 +82,15 @@ static void gather(struct pool *p, int k, const struct match_half *one, const st
     }
 }
 
+/* Threads pay from some milliseconds of work on. (How many there are never changes the bits.) */
+static int is_large(const struct pool *p, int d) { return pairs(p->n) * (size_t)d > 4000000; }
+
 static int takes_part(const struct pool *p) { return p->n1 > 0 && p->n > p->n1; }
 
 static int measure(struct pool *p, int d)
 {
     int finite = 1;
-#pragma omp parallel for schedule(static, 4) reduction(&& : finite)
+#pragma omp parallel for schedule(static, 4) reduction(&& : finite) if (is_large(p, d))
     for (int j = 1; j < p->n; j++)
         for (int i = 0; i < j; i++) {
             double z = distance(p->row[i], p->row[j], d);
@@ -143,10 +146,10 @@ static double weight(const struct pool *p, int i, int j)
 }
 
 /* Returns Q of the pool and turns d2 into dQ/dd2. */
-static double statistic(const struct match_options *o, struct pool *p, double s)
+static double statistic(const struct match_options *o, struct pool *p, int d, double s)
 {
     /* The costly part first, in parallel: sort[] gets K - 1, d2[] its derivative. */
-#pragma omp parallel for schedule(static, 4)
+#pragma omp parallel for schedule(static, 4) if (is_large(p, d))
     for (int j = 1; j < p->n; j++)
         for (int i = 0; i < j; i++) {
             double z = p->d2[pair(i, j)], sum = 0, slope = 0, si = s;
@@ -168,7 +171,7 @@ static double statistic(const struct match_options *o, struct pool *p, double s)
 static void descend(const struct pool *p, double factor, int d)
 {
     enum { BLOCK = 256 };
-#pragma omp parallel for schedule(static, 4)
+#pragma omp parallel for schedule(static, 4) if (is_large(p, d))
     for (int a = 0; a < p->n; a++) {
         if (!p->g[a]) continue;
         for (int t = 0; t < d; t += BLOCK) {
@@ -215,7 +218,7 @@ static int one_class(const struct match_options *o, struct pool *p, int d, doubl
         *sigma = own > 0 && o->bandwidth != BANDWIDTH_MEDIAN ? common : own;
     }
     if (!(*sigma > 0)) return OK;
-    double q = statistic(o, p, *sigma);
+    double q = statistic(o, p, d, *sigma);
     if (!(q > 0)) return OK; /* rounding below 0: clamped, and no slope there */
     double root = sqrt(q + SMOOTH);
     *match += share * (o->root ? root - sqrt(SMOOTH) : q);
