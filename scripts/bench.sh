@@ -207,6 +207,7 @@ part_ceiling() {
     stop_a
     top=$(awk '$1 == "ceiling" && $2 > m { m = $2 } END { print m }' "$pipes/rounds")
     best=$(awk '$1 == "ours" && $2 > m { m = $2 } END { print m }' "$pipes/rounds")
+    [ -n "$top" ] || die "$CEILING 150 0 0 $CEILING_LIST prints no images per second"
     report ceiling.images "$top" images/s "ResNet-18: the bare operations, best"
     report ceiling.ours "$best" images/s "ResNet-18: ours, best"
     report ceiling.share "$(calc %.1f "100 * $best / $top")" % "ours reaches"

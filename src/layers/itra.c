@@ -138,7 +138,8 @@ static struct match_options options(const struct itra *s, const struct pass *p)
     return (struct match_options){
         .conditional = s->conditional, .kernels = s->kernels, .kernel_mul = s->kernel_mul,
         .bandwidth = s->bandwidth == MEDIAN ? BANDWIDTH_MEDIAN : s->bandwidth == POOLED ? BANDWIDTH_POOLED : BANDWIDTH_FIXED,
-        .fixed = s->bandwidth, .root = s->root, .present = s->average, .hold = p->hold,
+        .fixed = s->bandwidth, .root = s->root, .present = s->average, .threads = p->be->threads,
+        .hold = p->hold,
     };
 }
 

@@ -82,15 +82,18 @@ static void gather(struct pool *p, int k, const struct match_half *one, const st
     }
 }
 
-/* Threads pay from some milliseconds of work on. (How many there are never changes the bits.) */
-static int is_large(const struct pool *p, int d) { return pairs(p->n) * (size_t)d > 4000000; }
+/* Threads pay from some milliseconds of work on. */
+static int team(const struct match_options *o, const struct pool *p, int d)
+{
+    return o->threads > 1 && pairs(p->n) * (size_t)d > 4000000 ? o->threads : 1;
+}
 
 static int takes_part(const struct pool *p) { return p->n1 > 0 && p->n > p->n1; }
 
-static int measure(struct pool *p, int d)
+static int measure(const struct match_options *o, struct pool *p, int d)
 {
     int finite = 1;
-#pragma omp parallel for schedule(static, 4) reduction(&& : finite) if (is_large(p, d))
+#pragma omp parallel for schedule(static, 4) reduction(&& : finite) num_threads(team(o, p, d))
     for (int j = 1; j < p->n; j++)
         for (int i = 0; i < j; i++) {
             double z = distance(p->row[i], p->row[j], d);
@@ -149,7 +152,7 @@ static double weight(const struct pool *p, int i, int j)
 static double statistic(const struct match_options *o, struct pool *p, int d, double s)
 {
     /* The costly part first, in parallel: sort[] gets K - 1, d2[] its derivative. */
-#pragma omp parallel for schedule(static, 4) if (is_large(p, d))
+#pragma omp parallel for schedule(static, 4) num_threads(team(o, p, d))
     for (int j = 1; j < p->n; j++)
         for (int i = 0; i < j; i++) {
             double z = p->d2[pair(i, j)], sum = 0, slope = 0, si = s;
@@ -168,10 +171,10 @@ static double statistic(const struct match_options *o, struct pool *p, int d, do
 }
 
 /* g(row a) = factor * sum_b 2 dQ/dd2(a,b) (a - b) */
-static void descend(const struct pool *p, double factor, int d)
+static void descend(const struct match_options *o, const struct pool *p, double factor, int d)
 {
     enum { BLOCK = 256 };
-#pragma omp parallel for schedule(static, 4) if (is_large(p, d))
+#pragma omp parallel for schedule(static, 4) num_threads(team(o, p, d))
     for (int a = 0; a < p->n; a++) {
         if (!p->g[a]) continue;
         for (int t = 0; t < d; t += BLOCK) {
@@ -199,7 +202,7 @@ static int pooled_median(const struct match_options *o, struct pool *p, int clas
     size_t n = 0;
     for (int k = o->conditional ? 0 : -1; k < (o->conditional ? classes : 0); k++) {
         gather(p, k, one, two, d);
-        TRY(measure(p, d));
+        TRY(measure(o, p, d));
         memcpy(p->sort + n, p->d2, pairs(p->n) * sizeof(double)); /* the classes' pairs together are at most pairs(m) */
         n += pairs(p->n);
     }
@@ -211,7 +214,7 @@ static int pooled_median(const struct match_options *o, struct pool *p, int clas
 static int one_class(const struct match_options *o, struct pool *p, int d, double share, double common, double *sigma,
                      double *match)
 {
-    TRY(measure(p, d));
+    TRY(measure(o, p, d));
     if (!o->hold) {
         memcpy(p->sort, p->d2, pairs(p->n) * sizeof(double));
         double own = median(p->sort, pairs(p->n)); /* 0: all rows are equal, nothing to match */
@@ -222,7 +225,7 @@ static int one_class(const struct match_options *o, struct pool *p, int d, doubl
     if (!(q > 0)) return OK; /* rounding below 0: clamped, and no slope there */
     double root = sqrt(q + SMOOTH);
     *match += share * (o->root ? root - sqrt(SMOOTH) : q);
-    descend(p, share * (o->root ? 1 / (2 * root) : 1), d);
+    descend(o, p, share * (o->root ? 1 / (2 * root) : 1), d);
     return OK;
 }
 

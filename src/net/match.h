@@ -16,6 +16,7 @@ struct match_options {
     double fixed;       /* s, for BANDWIDTH_FIXED: a squared distance */
     int root;           /* 1: MMD, smoothed at 0; 0: squared MMD */
     int present;        /* average over the classes present in both halves instead of all */
+    int threads;        /* at most; 0 counts as 1. The bits do not depend on it */
     int hold;           /* take s from sigma[] instead of computing it: finite differences */
 };
 

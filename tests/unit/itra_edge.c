@@ -1,6 +1,5 @@
 /* The matching loss at its edges: every case that must hold, against a second implementation that follows the
  * formulas word for word (full double sums, no symmetry used, the median by sorting). */
-#include <omp.h>
 #include "core/mem.h"
 #include "net/match.h"
 #include "net/net.h"
@@ -478,29 +477,6 @@ static void not_finite_in_a_net(void **state)
     backend_close(be);
 }
 
-static void same_bits_for_any_threads(void **state)
-{
-    (void)state;
-    struct fixture one, many;
-    int before = omp_get_max_threads();
-    setup(&one, 40, 37, 24, 3, 13);
-    for (int conditional = 0; conditional < 2; conditional++) {
-        one.o.conditional = conditional;
-        omp_set_num_threads(1);
-        assert_int_equal(compute(&one), OK);
-        for (int n = 2; n <= 7; n++) {
-            many = one;
-            omp_set_num_threads(n);
-            assert_int_equal(compute(&many), OK);
-            assert_memory_equal(&many.match, &one.match, sizeof one.match);
-            assert_memory_equal(many.sigma, one.sigma, sizeof one.sigma);
-            for (int s = 0; s < 2; s++)
-                assert_memory_equal(many.half[s].g, one.half[s].g, sizeof one.half[s].g);
-        }
-    }
-    omp_set_num_threads(before);
-}
-
 /* Bandwidths held: sigma is taken, not written; with the same sigma the same result. */
 static void held_bandwidth(void **state)
 {
@@ -535,7 +511,6 @@ int main(void)
         cmocka_unit_test(not_finite),
         cmocka_unit_test(not_finite_alone),
         cmocka_unit_test(not_finite_in_a_net),
-        cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(held_bandwidth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
