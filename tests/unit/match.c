@@ -10,7 +10,7 @@ static const struct match_options plain = { .conditional = 1, .kernels = 5, .ker
 struct sample {
     int d;
     struct match_half half[2];
-    int label[2][MOST];
+    int label[2][200];
     real *h[2], *g[2];
 };
 
