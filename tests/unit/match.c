@@ -3,14 +3,14 @@
 #include "tiny.h"
 #include "net/match.h"
 
-enum { MOST = 64, CLASSES = 5 };
+enum { MOST = 200, CLASSES = 5 };
 
 static const struct match_options plain = { .conditional = 1, .kernels = 5, .kernel_mul = 2, .root = 1 };
 
 struct sample {
     int d;
     struct match_half half[2];
-    int label[2][200];
+    int label[2][MOST];
     real *h[2], *g[2];
 };
 
