@@ -61,14 +61,20 @@ static inline int bed_open(struct bed *b, const char *device, const char *cfg, s
     return OK;
 }
 
+/* Other images. */
+static inline void bed_negate(struct bed *b)
+{
+    size_t n = shape_count(program_input(b->p)->x.shape);
+    for (size_t i = 0; i < n; i++) b->x[i] = -b->x[i];
+}
+
 /* A step on other images, for layers that remember the mini-batch before. */
 static inline void bed_warm(struct bed *b, struct err *e)
 {
     struct step_stats s;
-    size_t n = shape_count(program_input(b->p)->x.shape);
-    for (size_t i = 0; i < n; i++) b->x[i] = -b->x[i];
+    bed_negate(b);
     ok(program_train(b->p, &b->step, &s, e), e);
-    for (size_t i = 0; i < n; i++) b->x[i] = -b->x[i];
+    bed_negate(b);
 }
 
 static inline void bed_close(struct bed *b)

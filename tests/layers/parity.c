@@ -81,6 +81,8 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
         ok(program_train(t.dev.p, &t.dev.step, &s[0], &e), &e);
         ok(program_train(t.ref.p, &t.ref.step, &s[1], &e), &e);
         compare_all(&t, s);
+        bed_negate(&t.dev);
+        bed_negate(&t.ref);
     }
     ok(net_update(t.dev.net, .1, &e), &e);
     ok(net_update(t.ref.net, .1, &e), &e);
