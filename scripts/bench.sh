@@ -1,14 +1,14 @@
 #!/bin/sh
-# make bench: what training costs here, alone and next to PyTorch and Debian's darknet. One table, and at its end lines
-# "bench NAME VALUE UNIT" for programs (also in build/bench/bench.txt).
+# make bench: what training costs here, alone and next to PyTorch and Debian's darknet. One table, and at its end
+# lines "bench NAME VALUE UNIT" for programs (also in build/bench/bench.txt).
 #
 #   scripts/bench.sh [speed|itra|loader|torch|darknet|ceiling]...      default: all that this machine can run
 #
-# Environment: THREADS (2), REPEATS (5: rounds of a comparison; ten times as many for the small net), CEILING and CEILING_LIST (a program that runs the bare
-# operations of ResNet-18 in its library, and its list of them: no default).
+# Environment: THREADS (2); REPEATS (5), the rounds of a comparison, ten times as many for the small net; CEILING and
+# CEILING_LIST, a program that runs the bare operations of ResNet-18 in the library, and its list of them (no default).
 #
-# Whatever is compared takes turns, step by step, so that a change of the machine's pace meets both; a ratio is the median
-# over the rounds of the ratio within a round.
+# Whatever is compared takes turns, step by step, so that a change of the machine's pace meets both; a ratio is the
+# median over the rounds of the ratio within a round.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 

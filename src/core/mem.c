@@ -1,10 +1,13 @@
+#define _DEFAULT_SOURCE /* madvise */
 #include "mem.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGN = 64 };
+#define ALIGN     ((size_t)64)
+#define HUGE_PAGE ((size_t)1 << 21)
 
 int mem_mul(size_t a, size_t b, size_t *out) { return __builtin_mul_overflow(a, b, out); }
 int mem_add(size_t a, size_t b, size_t *out) { return __builtin_add_overflow(a, b, out); }
@@ -12,10 +15,18 @@ int mem_add(size_t a, size_t b, size_t *out) { return __builtin_add_overflow(a, 
 void *mem_alloc(size_t count, size_t size)
 {
     size_t n;
-    if (mem_mul(count, size, &n) || n > SIZE_MAX - ALIGN) return NULL;
+    if (mem_mul(count, size, &n) || n > SIZE_MAX - HUGE_PAGE) return NULL;
     n = (n + ALIGN) / ALIGN * ALIGN; /* never 0, and a multiple of the alignment as C11 asks */
-    void *p = aligned_alloc(ALIGN, n);
-    return p ? memset(p, 0, n) : NULL;
+    if (n < 2 * HUGE_PAGE) {
+        void *p = aligned_alloc(ALIGN, n);
+        return p ? memset(p, 0, n) : NULL;
+    }
+    /* Tensors: fewer, larger pages make a training step some per cent faster. A wish, not a need. */
+    n = (n + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *p = aligned_alloc(HUGE_PAGE, n);
+    if (!p) return NULL;
+    madvise(p, n, MADV_HUGEPAGE);
+    return memset(p, 0, n);
 }
 
 void mem_free(void *p) { free(p); }

@@ -1,5 +1,5 @@
-/* Debian's darknet as a contender in `make bench` (the protocol is in step.c): training steps of a cfg that it can read.
- * A program of its own, because both libraries define `network`.
+/* Debian's darknet as a contender in `make bench` (the protocol is in step.c): training steps of a cfg that
+ * it can read. A program of its own, because both libraries define `network`.
  *
  *   darknet_step CFG */
 #include <stdio.h>

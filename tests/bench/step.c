@@ -2,9 +2,10 @@
  *
  *   step CFG THREADS [SECTION.KEY=VALUE]...
  *
- * All contenders speak one protocol, so that scripts/bench.sh can let them take turns. After a warm-up: a line "ready".
- * For each line on stdin: a round, and a line with the seconds it took per image. Ours adds to "ready" the MiB that
- * were planned and the forward FLOPs of an image, and to each round the share of the training-only layers.
+ * All contenders speak one protocol, so that scripts/bench.sh can let them take turns. After a warm-up: a
+ * line "ready". For each line on stdin: a round, and a line with the seconds it took per image. Ours adds to
+ * "ready" the MiB that were planned and the forward FLOPs of an image, and to each round the share of the
+ * training-only layers.
  *
  * With [itra] every=k a round is one iteration without and one with a match, weighed as in k iterations. */
 #include <stdio.h>
@@ -14,8 +15,8 @@
 #include "core/rng.h"
 #include "net/net.h"
 
-/* Gradients are computed and applied in full; the weights hardly move, so that no number of rounds leads far from the
- * values that training starts with. */
+/* Gradients are computed and applied in full; the weights hardly move, so that no number of rounds leads far
+ * from the values that training starts with. */
 #define RATE 1e-6
 
 struct contender {
@@ -61,7 +62,8 @@ static int open_programs(struct contender *c, struct err *e)
 static int make_data(struct contender *c, struct err *e)
 {
     const struct net_config *k = &c->net->config;
-    size_t rows = 2 * (size_t)c->net->mini, image = (size_t)k->channels * (size_t)k->height * (size_t)k->width;
+    size_t rows = 2 * (size_t)c->net->mini;
+    size_t image = (size_t)k->channels * (size_t)k->height * (size_t)k->width;
     c->x = mem_alloc(rows * image, sizeof *c->x);
     c->label = mem_alloc(rows, sizeof *c->label);
     if (!c->x || !c->label) return fail(e, E_MEM, "not enough memory for %zu images", rows);
@@ -81,8 +83,12 @@ static int iterate(struct contender *c, uint64_t n, struct cost *cost, struct er
 {
     const struct net *net = c->net;
     int two = net->pair_loader && n % (uint64_t)net->wants.every == 0;
-    struct step s = { .x = c->x, .label = c->label, .rows = two ? 2 * net->mini : net->mini, .first = net->mini,
-                      .number = n - 1, .iteration = n };
+    struct step s = { .x = c->x,
+                      .label = c->label,
+                      .rows = two ? 2 * net->mini : net->mini,
+                      .first = net->mini,
+                      .number = n - 1,
+                      .iteration = n };
     struct step_stats stats;
     double start = now();
     TRY(program_train(two ? c->paired : c->plain, &s, &stats, e));

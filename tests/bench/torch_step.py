@@ -40,9 +40,10 @@ def resnet18():
 
 
 def lenet():
-    return nn.Sequential(nn.Conv2d(1, 20, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-                         nn.Conv2d(20, 50, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-                         nn.Flatten(), nn.Linear(800, 100), nn.ReLU(inplace=True), nn.Linear(100, 10)), (1, 28, 28)
+    net = nn.Sequential(nn.Conv2d(1, 20, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+                        nn.Conv2d(20, 50, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+                        nn.Flatten(), nn.Linear(800, 100), nn.ReLU(inplace=True), nn.Linear(100, 10))
+    return net, (1, 28, 28)
 
 
 def main():
