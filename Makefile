@@ -56,7 +56,14 @@ $(B)/backends.inc: FORCE
 	@mkdir -p $(B)
 	@printf 'BACKEND(%s)\n' $(BACKENDS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(B)/src/%.o: src/%.c Makefile | $(B)/layers.inc $(B)/backends.inc
+# One plain line where a library is missing, before a compiler says it in fifty.
+HEADERS := $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h
+$(B)/headers:
+	@for h in $(HEADERS); do echo "#include <$$h>" | $(CC) -E -x c - >/dev/null 2>&1 || \
+	    { echo "make: $$h is missing: run scripts/deps.sh build$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
+	@mkdir -p $(B); touch $@
+
+$(B)/src/%.o: src/%.c Makefile | $(B)/headers $(B)/layers.inc $(B)/backends.inc
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(B)/tests/%.o: tests/%.c Makefile | $(B)/layers.inc $(B)/backends.inc
@@ -119,4 +126,4 @@ clean:
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
 .PHONY: all test check-programs golden oracle-cfgs fuzz lint demo bench clean FORCE
-.SECONDARY:
+.PRECIOUS: $(B)/tests/%.o

@@ -102,9 +102,9 @@ static int run(int argc, char **argv, struct err *e)
 int main(int argc, char **argv)
 {
     struct err e = { 0 };
-    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines also into a pipe or a file */
+    output_open();
     int rc = run(argc, argv, &e);
+    if (rc >= 0 && output_check(&e)) rc = e.code;
     if (rc < 0) fprintf(stderr, "darknet: %s\n", e.code ? e.msg : err_text(rc));
-    if (fflush(stdout) || ferror(stdout)) return 1;
     return rc < 0 ? 1 : rc;
 }

@@ -1,8 +1,8 @@
 /* The flags, as a table, and the parser over it. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -10,6 +10,7 @@
 enum flag_type {
     FLAG_SWITCH, /* int: set to 1 */
     FLAG_COUNT,  /* int >= 1 */
+    FLAG_WORKERS, FLAG_THREADS, /* int >= 1, of which there is a most */
     FLAG_SEED,   /* uint64_t */
     FLAG_TEXT,   /* const char * */
     FLAG_SET,    /* goes to cli.set */
@@ -43,9 +44,9 @@ static const struct flag flags[] = {
     { "center", FLAG_SWITCH, AT(center), CMD_PREDICT, NULL, "resize the central part, as valid does" },
     { "list", FLAG_TEXT, AT(list), CMD_PREDICT, "FILE",
       "predict the images that a text file names, one a line" },
-    { "workers", FLAG_COUNT, AT(workers), CMD_TRAIN | CMD_VALID, "N",
+    { "workers", FLAG_WORKERS, AT(workers), CMD_TRAIN | CMD_VALID, "N",
       "threads that load images (one per core)" },
-    { "threads", FLAG_COUNT, AT(threads), NETS, "N", "threads that compute (one per core)" },
+    { "threads", FLAG_THREADS, AT(threads), NETS, "N", "threads that compute (one per core)" },
     { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what computes: see darknet version" },
     { "set", FLAG_SET, 0, NETS, "SECTION.KEY=VALUE", "override a key of the cfg; repeatable" },
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "accepted: this build computes on the CPU" },
@@ -63,8 +64,20 @@ static const struct flag *find_flag(const char *name, unsigned command)
     return NULL;
 }
 
+/* -seed=5 */
+static int joined_flag(const char *given, const char *name, unsigned command, struct err *e)
+{
+    size_t n = strcspn(name, "=");
+    for (int i = 0; name[n] && i < NFLAGS; i++)
+        if (flags[i].commands & command && strlen(flags[i].name) == n && !strncmp(flags[i].name, name, n))
+            return fail(e, E_ARG, "unknown flag %.60s: write -%s %.60s", given, flags[i].name,
+                        flags[i].type == FLAG_SWITCH ? "alone" : name + n + 1);
+    return OK;
+}
+
 static int unknown_flag(const char *given, const char *name, unsigned command, struct err *e)
 {
+    TRY(joined_flag(given, name, command, e));
     const char *known[NFLAGS];
     size_t n = 0;
     for (int i = 0; i < NFLAGS; i++)
@@ -74,24 +87,49 @@ static int unknown_flag(const char *given, const char *name, unsigned command, s
                 near ? "; did you mean -" : "", near ? near : "", near ? "?" : "");
 }
 
-static int parse_count(const char *name, const char *value, int *to, struct err *e)
+enum { MOST_THREADS = 1024, ALWAYS_THREADS = 64, THREADS_PER_CORE = 4 };
+
+/* More threads than cores only wait for one another; some are let be, for tests of what depends on them. */
+static int most_threads(void)
 {
-    char *end;
-    long v = strtol(value, &end, 10);
-    if (end == value || *end || v < 1 || v > INT_MAX)
-        return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 1", name, value);
-    *to = (int)v;
-    return OK;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores > MOST_THREADS / THREADS_PER_CORE) return MOST_THREADS;
+    return cores * THREADS_PER_CORE > ALWAYS_THREADS ? (int)cores * THREADS_PER_CORE : ALWAYS_THREADS;
+}
+
+/* Digits and nothing else. */
+static int parse_whole(const char *s, uint64_t most, uint64_t *to)
+{
+    *to = 0;
+    if (!*s) return -1;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9') return -1;
+        uint64_t digit = (uint64_t)(*s - '0');
+        if (*to > (most - digit) / 10) return -1;
+        *to = *to * 10 + digit;
+    }
+    return 0;
+}
+
+static int parse_count(const struct flag *f, const char *value, int *to, struct err *e)
+{
+    int most = f->type == FLAG_THREADS ? most_threads() : f->type == FLAG_WORKERS ? MOST_THREADS : INT_MAX;
+    uint64_t v;
+    if (!parse_whole(value, (uint64_t)most, &v) && v) {
+        *to = (int)v;
+        return OK;
+    }
+    const char *why = f->type == FLAG_THREADS && most < MOST_THREADS ? ": more would only wait for a core" : "";
+    if (f->type == FLAG_COUNT)
+        return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 1", f->name, value);
+    return fail(e, E_ARG, "-%s %.60s: expected 1..%d%s", f->name, value, most, why);
 }
 
 static int parse_seed(const char *value, uint64_t *to, struct err *e)
 {
-    char *end;
-    unsigned long long v = strtoull(value, &end, 10);
-    if (end == value || *end || *value == '-')
-        return fail(e, E_ARG, "-seed %.60s: expected a whole number of at least 0", value);
-    *to = v;
-    return OK;
+    if (!parse_whole(value, UINT64_MAX, to)) return OK;
+    return fail(e, E_ARG, "-seed %.60s: expected a whole number in 0..%llu", value,
+                (unsigned long long)UINT64_MAX);
 }
 
 static int store_flag(struct cli *c, const struct flag *f, const char *value, struct err *e)
@@ -99,7 +137,9 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
     char *at = (char *)c + f->at;
     switch (f->type) {
     case FLAG_SWITCH: *(int *)(void *)at = 1; return OK;
-    case FLAG_COUNT: return parse_count(f->name, value, (int *)(void *)at, e);
+    case FLAG_COUNT:
+    case FLAG_WORKERS:
+    case FLAG_THREADS: return parse_count(f, value, (int *)(void *)at, e);
     case FLAG_SEED: return parse_seed(value, (uint64_t *)(void *)at, e);
     case FLAG_TEXT: *(const char **)(void *)at = value; return OK;
     case FLAG_SET: c->set[c->nset++] = value; return OK;
@@ -112,6 +152,7 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
 static int take_word(struct cli *c, int argc, char **argv, int *i, const struct command *cmd, struct err *e)
 {
     const char *word = argv[*i];
+    if (!*word) return fail(e, E_ARG, "argument %d is empty: a variable that is not set?", *i + 1);
     if (word[0] != '-' || !word[1]) {
         c->arg[c->narg++] = word;
         return OK;
@@ -121,7 +162,8 @@ static int take_word(struct cli *c, int argc, char **argv, int *i, const struct 
     if (!f) return unknown_flag(word, name, cmd->id, e);
     if (f->type == FLAG_SWITCH) return store_flag(c, f, NULL, e);
     if (*i + 1 >= argc) return fail(e, E_ARG, "%.60s needs a value after it", word);
-    return store_flag(c, f, argv[++*i], e);
+    if (!*argv[++*i]) return fail(e, E_ARG, "%.60s: the value after it is empty", word);
+    return store_flag(c, f, argv[*i], e);
 }
 
 static int check_count(const struct cli *c, const struct command *cmd, struct err *e)

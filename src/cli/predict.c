@@ -49,6 +49,7 @@ static int predict_image(const struct prediction *p, const char *path, int name_
     struct step s = { .x = p->x, .rows = 1, .first = 1 };
     TRY(load_image(p, path, e));
     TRY(program_infer(p->program, &s, p->prob, NULL, e));
+    TRY(eval_check(p->prob, p->s.net->classes, e));
     if (name_it) printf("%s:\n", path);
     print_top(p);
     return OK;
@@ -68,6 +69,7 @@ static int predict_all(const struct prediction *p, const struct cli *c, struct e
     for (int i = 0; i < n; i++) {
         int rc = predict_image(p, image_path(p, c, i), n > 1, e);
         if (rc && (n == 1 || (rc != E_FILE && rc != E_FORMAT))) return rc;
+        if (!rc) TRY(output_check(e));
         if (!rc) continue;
         note(&p->s.notes, "%s", e->msg);
         failed++;
@@ -81,7 +83,7 @@ static int open_net(struct prediction *p, const struct cli *c, struct err *e)
     int layers;
     TRY(session_open(&p->s, c, c->arg[0], c->arg[1], e));
     const struct net *net = p->s.net;
-    TRY(augment_from_net(&net->config, &p->normal, e));
+    TRY(augment_from_net(net, &p->normal, e));
     TRY(program_open(&p->program, p->s.net, &d, e));
     TRY(weights_load(p->s.net, c->arg[2], 0, &layers, e));
     TRY(program_refresh(p->program, e));

@@ -8,23 +8,52 @@
 #include "core/text.h"
 #include "train/trainer.h"
 
+/* ---- interruption ---- */
+
+/* A signal handler can reach nothing but a global. */
+static volatile sig_atomic_t stop_signal;
+
+static void remember(int number) { stop_signal = number; }
+
+/* The first signal ends training in good order; a second one ends the program at once. What whoever started
+ * the program has it ignore (nohup) stays ignored. */
+static void watch_signals(void)
+{
+    static const int number[] = { SIGINT, SIGTERM, SIGHUP };
+    struct sigaction a, before;
+    memset(&a, 0, sizeof a);
+    sigemptyset(&a.sa_mask);
+    a.sa_handler = remember;
+    a.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        if (!sigaction(number[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(number[i], &a, NULL);
+}
+
 /* ---- reporting ---- */
 
 struct train_log {
     struct console *console;
     int itra; /* a matching loss is at work */
     int max_batches;
+    struct err lost; /* stdout could not be written */
     double train_clock, shown; /* seconds of iterations so far; at the progress line shown last */
 };
+
+/* Training nobody can follow ends as after a signal: saved, and to be resumed. */
+static void check_output(struct train_log *log)
+{
+    if (!log->lost.code && output_check(&log->lost)) stop_signal = SIGPIPE;
+}
 
 static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
 
 static void log_start(void *ctx, const struct train_start *s)
 {
-    (void)ctx;
     printf("memory: parameters %.1f MiB, training %.1f MiB, validation %.1f MiB\n", mib(s->params),
            mib(s->train), mib(s->infer));
     if (s->iteration) printf("going on after iteration %llu\n", (unsigned long long)s->iteration);
+    check_output(ctx);
 }
 
 static void print_iteration(const struct train_log *log, const struct train_line *l)
@@ -62,12 +91,14 @@ static void log_iteration(void *ctx, const struct train_line *l)
     struct train_log *log = ctx;
     if (!log->console->tty) {
         print_iteration(log, l);
+        check_output(log);
         return;
     }
     log->train_clock += l->loaded_seconds + l->seconds;
     if (log->console->line_open && log->train_clock - log->shown < .1) return;
     log->shown = log->train_clock;
     show_progress(log, l);
+    check_output(log);
 }
 
 static void log_validation(void *ctx, const struct valid_line *l)
@@ -79,25 +110,7 @@ static void log_validation(void *ctx, const struct valid_line *l)
     printf("CE %.6f", l->ce);
     if (l->compactness >= 0) printf(", compactness %.6f", l->compactness);
     printf(", %f seconds, %d images%s\n", l->seconds, l->images, l->best ? ", best so far" : "");
-}
-
-/* ---- interruption ---- */
-
-/* A signal handler can reach nothing but a global. */
-static volatile sig_atomic_t stop_signal;
-
-static void remember(int number) { stop_signal = number; }
-
-/* The first signal ends training in good order; a second one ends the program at once. */
-static void watch_signals(void)
-{
-    struct sigaction a;
-    memset(&a, 0, sizeof a);
-    sigemptyset(&a.sa_mask);
-    a.sa_handler = remember;
-    a.sa_flags = SA_RESTART | (int)SA_RESETHAND;
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
+    check_output(log);
 }
 
 /* ---- the command ---- */
@@ -127,6 +140,8 @@ static int check_flags(const struct cli *c, struct err *e)
 static int open_data(struct training *t, struct err *e)
 {
     const struct data_file *d = t->s.data;
+    struct augment checked; /* before anything is printed */
+    TRY(augment_from_net(t->s.net, &checked, e));
     TRY(folder_prepare(d->backup, e));
     TRY(dataset_open(&t->train, d, SPLIT_TRAIN, &t->s.notes, e));
     if (d->valid) return dataset_open(&t->valid, d, SPLIT_VALID, &t->s.notes, e);
@@ -150,10 +165,14 @@ static int train(struct training *t, const struct cli *c, struct err *e)
                                .stop = &stop_signal };
     startup_lines(&t->s, c, t->base, t->train->n);
     TRY(startup_itra(&t->s, &log.itra, e));
+    TRY(output_check(e));
     watch_signals();
     int rc = trainer_run(t->s.net, t->s.data, t->train, t->valid, &o, &hooks, e);
     console_clear(&t->s.console);
     if (rc || !stop_signal) return rc;
+    if (log.lost.code)
+        return fail(e, E_FILE, "%.100s; stopped and saved: go on with -resume %s/%s_last.state", log.lost.msg,
+                    o.backup, o.base);
     note(&t->s.notes, "stopped by a signal and saved: go on with -resume %s/%s_last.state", o.backup, o.base);
     return 128 + (int)stop_signal; /* as a shell reports it, so that scripts stop too */
 }

@@ -37,7 +37,7 @@ static void print_image(const struct validation *v, int sample, int label, const
            (double)v->rightk / v->seen);
 }
 
-static void count_image(void *ctx, int sample, int label, const float *p, int classes)
+static int count_image(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
 {
     struct validation *v = ctx;
     v->seen++;
@@ -49,7 +49,9 @@ static void count_image(void *ctx, int sample, int label, const float *p, int cl
         v->rightk += rank < v->top;
         if (v->confusion) v->confusion[(size_t)label * (size_t)classes + (size_t)answer]++;
     }
-    if (v->verbose) print_image(v, sample, label, p, classes);
+    if (!v->verbose) return OK;
+    print_image(v, sample, label, p, classes);
+    return output_check(e);
 }
 
 static void print_share(int part, int whole, int width)
@@ -142,10 +144,12 @@ static int open_counts(struct validation *v, const struct cli *c, struct err *e)
 
 static int open_all(struct validation *v, const struct cli *c, struct err *e)
 {
+    struct augment checked; /* before anything is printed */
     int layers;
     TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
     if (!v->s.data->valid) return fail(e, E_CFG, "%.200s: no valid= to validate on", v->s.data->path);
-    struct program_desc d = { .rows = v->s.net->config.batch, .features = v->s.net->feature >= 0 };
+    TRY(augment_from_net(v->s.net, &checked, e));
+    struct program_desc d = { .rows = v->s.net->mini, .features = v->s.net->feature >= 0 };
     TRY(program_open(&v->program, v->s.net, &d, e));
     TRY(weights_load(v->s.net, c->arg[2], 0, &layers, e));
     TRY(program_refresh(v->program, e));
@@ -159,7 +163,7 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     struct valid_line l = { 0 };
     v->verbose = c->verbose;
     v->top = cli_top(c, &v->s);
-    struct eval_options o = { .rows = net->config.batch,
+    struct eval_options o = { .rows = net->mini,
                               .workers = cli_workers(c),
                               .top = v->top,
                               .seed = c->seed,

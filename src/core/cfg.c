@@ -31,10 +31,11 @@ static void drop_blanks(char *s)
 
 static int add_section(struct cfg *c, char *line, int number, struct err *e)
 {
-    size_t n = strlen(line);
-    if (line[n - 1] != ']' || n < 3)
+    size_t n = strcspn(line, "]");
+    int closed = line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';'); /* a remark may follow */
+    if (!closed || n < 2)
         return fail_at(e, E_CFG, c->path, number, "expected a section name in brackets, as [net], got '%.60s'", line);
-    line[n - 1] = 0;
+    line[n] = 0;
     void *array = c->section;
     TRY(grow(&array, c->n, &c->room, sizeof *c->section, e));
     c->section = array;
@@ -158,7 +159,10 @@ int cfg_override(struct cfg *c, const char *assignment, struct err *e)
         TRY(set_entry(&c->section[i], dot + 1, eq + 1, e));
         found = 1;
     }
-    return found ? OK : fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]", assignment, c->path, s);
+    if (found) return OK;
+    const char *near = c->n ? text_nearest(s, &c->section[0].name, (size_t)c->n, sizeof *c->section) : NULL;
+    return fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]%s%s%s", assignment, c->path, s, near ? "; did you mean [" : "",
+                near ? near : "", near ? "]?" : "");
 }
 
 const char *cfg_find(struct cfg_section *s, const char *key, int *line)

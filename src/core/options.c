@@ -68,8 +68,9 @@ static void describe_expected(const struct key *k, char *buf, size_t size)
 
 static int find_word(const struct key *k, const char *value)
 {
+    size_t n = strcspn(value, "#"); /* a remark may follow, as behind numbers */
     for (int i = 0; k->words[i]; i++)
-        if (!strcmp(k->words[i], value)) return i;
+        if (!strncmp(k->words[i], value, n) && !k->words[i][n]) return i;
     return -1;
 }
 
@@ -161,11 +162,26 @@ static const char *nearest_key(const struct key *const *tables, const char *word
     return NULL;
 }
 
+/* The first of two equal keys counts: hardly what somebody meant who wrote the second. */
+static int twice(int strict, const char *path, const struct cfg_section *s, int i, const struct notes *notes, struct err *e)
+{
+    const struct cfg_entry *x = &s->entry[i];
+    int k = 0;
+    while (strcmp(s->entry[k].key, x->key)) k++;
+    if (k == i) return OK;
+    if (strict)
+        return fail_at(e, E_CFG, path, x->line, "[%s] %.40s= stands in line %d too: keep one of them", s->name, x->key,
+                       s->entry[k].line);
+    note(notes, "%s:%d: [%s] %.40s= stands in line %d too: that one counts", path, x->line, s->name, x->key, s->entry[k].line);
+    return OK;
+}
+
 int options_unused(const struct key *const *tables, int strict, const char *path, const struct cfg_section *s,
                    const struct notes *notes, struct err *e)
 {
     for (int i = 0; i < s->n; i++) {
         const struct cfg_entry *x = &s->entry[i];
+        TRY(twice(strict, path, s, i, notes, e));
         if (x->used) continue;
         const char *near = nearest_key(tables, x->key);
         char hint[80] = "";

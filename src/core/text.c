@@ -1,7 +1,11 @@
 #include "text.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +32,7 @@ static int load_stream(FILE *f, const char *path, size_t limit, size_t room, cha
     char *p = mem_alloc(room, 1);
     if (!p) return fail_at(e, E_MEM, path, 0, "not enough memory for %zu bytes", room);
     size_t used = 0, got;
-    /* One byte stays free for the final 0. Sizes are not trusted: pipes have none, files may grow. */
+    /* One byte stays free for the final 0. The size is not trusted: the file may grow. */
     while ((got = fread(p + used, 1, room - used - 1, f)) > 0) {
         used += got;
         if (used > limit) break;
@@ -50,26 +54,51 @@ static int load_stream(FILE *f, const char *path, size_t limit, size_t room, cha
     return OK;
 }
 
-int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct err *e)
+int file_open(const char *path, int *fd, uint64_t *size, struct err *e)
 {
-    *bytes = NULL;
-    *n = 0;
-    FILE *f = fopen(path, "rb");
-    if (!f && errno == ENOENT) return fail_at(e, E_FILE, path, 0, "no such file");
-    if (!f) return fail_at(e, E_FILE, path, 0, "cannot be opened: %s", strerror(errno));
     struct stat st;
+    /* Non-blocking: a pipe that nobody writes to must be refused, not waited for. */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *size = 0;
+    if (*fd < 0 && errno == ENOENT) return fail_at(e, E_FILE, path, 0, "no such file");
+    if (*fd < 0) return fail_at(e, E_FILE, path, 0, "cannot be opened: %s", strerror(errno));
     int rc = OK;
-    if (fstat(fileno(f), &st))
+    if (fstat(*fd, &st))
         rc = fail_at(e, E_FILE, path, 0, "cannot be examined: %s", strerror(errno));
     else if (S_ISDIR(st.st_mode))
         rc = fail_at(e, E_FILE, path, 0, "is a folder, expected a file");
-    else if (S_ISREG(st.st_mode) && (uintmax_t)st.st_size > limit)
+    else if (!S_ISREG(st.st_mode))
+        rc = fail_at(e, E_FILE, path, 0, "is not a regular file: pipes and devices cannot be read");
+    if (rc) {
+        close(*fd);
+        *fd = -1;
+    } else {
+        *size = (uint64_t)st.st_size;
+    }
+    return rc;
+}
+
+int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct err *e)
+{
+    int fd;
+    uint64_t size;
+    *bytes = NULL;
+    *n = 0;
+    TRY(file_open(path, &fd, &size, e));
+    FILE *f = fdopen(fd, "rb");
+    int rc = OK;
+    if (!f)
+        rc = fail_at(e, E_FILE, path, 0, "cannot be opened: %s", strerror(errno));
+    else if (size > limit)
         rc = fail_at(e, E_FORMAT, path, 0,
-                     "has %jd bytes, expected at most %zu: not a file of the expected kind",
-                     (intmax_t)st.st_size, limit);
+                     "has %" PRIu64 " bytes, expected at most %zu: not a file of the expected kind", size,
+                     limit);
     else
-        rc = load_stream(f, path, limit, S_ISREG(st.st_mode) ? (size_t)st.st_size + 2 : 65536, bytes, n, e);
-    fclose(f);
+        rc = load_stream(f, path, limit, (size_t)size + 2, bytes, n, e);
+    if (f)
+        fclose(f);
+    else
+        close(fd);
     return rc;
 }
 
@@ -155,7 +184,7 @@ const char *text_nearest(const char *word, const void *names, size_t n, size_t s
         memcpy(&name, (const char *)names + i * stride, sizeof name);
         if (!name) break;
         if (strlen(name) >= WORD) continue;
-        size_t d = distance(word, name);
+        size_t d = length > 2 && !strncmp(word, name, length) ? 1 : distance(word, name); /* or its beginning */
         if (d < best || (d == best && !nearest)) {
             best = d;
             nearest = name;
@@ -191,6 +220,30 @@ static FILE *open_beside(const char *path, char **name, struct err *e)
     mem_free(*name);
     *name = NULL;
     return NULL;
+}
+
+/* Whether `name` is a temporary file for `base` whose process is gone. */
+static int is_stale(const char *name, const char *base)
+{
+    static const char mark[] = ".tmp-";
+    size_t n = strlen(base);
+    char *end;
+    if (strncmp(name, base, n) || strncmp(name + n, mark, sizeof mark - 1)) return 0;
+    const char *number = name + n + sizeof mark - 1;
+    long pid = strtol(number, &end, 10);
+    return end != number && *end == '-' && pid > 0 && (long)(pid_t)pid == pid && kill((pid_t)pid, 0) &&
+           errno == ESRCH;
+}
+
+void file_sweep(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char *folder = slash ? mem_text(path, (size_t)(base - path)) : mem_text(".", 1);
+    DIR *d = folder ? opendir(folder) : NULL;
+    for (const struct dirent *x; d && (x = readdir(d));)
+        if (is_stale(x->d_name, base)) unlinkat(dirfd(d), x->d_name, 0);
+    if (d) closedir(d);
+    mem_free(folder);
 }
 
 int file_create(struct file *f, const char *path, struct err *e)
@@ -275,6 +328,7 @@ int folder_prepare(const char *path, struct err *e)
     char *inside = mem_alloc(n + 16, 1);
     if (!inside) return fail(e, E_MEM, "not enough memory");
     snprintf(inside, n + 16, "%s/write-test", path);
+    file_sweep(inside);
     FILE *f = open_beside(inside, &trial, e);
     int rc = OK, bad = 0;
     if (f) {

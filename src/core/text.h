@@ -2,8 +2,13 @@
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include "err.h"
+
+/* A descriptor to read a regular file from, and its size. Anything else (pipe, device, folder) is refused at
+ * once. */
+int file_open(const char *path, int *fd, uint64_t *size, struct err *);
 
 /* The whole file plus a final 0 in *bytes (mem_free it), its length in *n. More than `limit` bytes is an
  * error. */
@@ -39,6 +44,8 @@ int file_create(struct file *, const char *path, struct err *);
 int file_write(struct file *, const void *, size_t bytes, struct err *);
 int file_commit(struct file *, struct err *);
 void file_abort(struct file *);
+/* Removes what killed processes left of this file under temporary names. */
+void file_sweep(const char *path);
 
 /* A binary file in memory, read from front to back; a short read is an error that names the file. */
 struct file_reader {

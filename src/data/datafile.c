@@ -1,6 +1,7 @@
 /* The .data file and the plain lists it names. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
@@ -37,6 +38,42 @@ int list_read(char ***line, int *n, const char *path, struct err *e)
 }
 
 void list_free(char **line) { mem_free(line); }
+
+int list_line(const char *path, int i)
+{
+    char *text, *p;
+    size_t size;
+    struct lines l;
+    if (text_load(path, INT_MAX, &text, &size, NULL)) return 0;
+    for (lines_open(&l, text); (p = lines_next(&l));)
+        if (*p && !i--) break;
+    int number = p ? l.number : 0;
+    mem_free(text);
+    return number;
+}
+
+static int first_comment(char *const *line, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (line[i][0] == '#') return i;
+    return -1;
+}
+
+int labels_read(char ***label, const struct data_file *d, struct err *e)
+{
+    int n;
+    char hint[120] = "";
+    TRY(list_read(label, &n, d->labels, e));
+    if (n == d->classes) return OK;
+    int i = first_comment(*label, n);
+    if (i >= 0)
+        snprintf(hint, sizeof hint, " (line %d is '%.50s': every line is a label)", list_line(d->labels, i),
+                 (*label)[i]);
+    list_free(*label);
+    *label = NULL;
+    return fail_at(e, E_FORMAT, d->labels, 0, "has %d labels, but %s says classes=%d: correct one of them%s",
+                   n, d->path, d->classes, hint);
+}
 
 /* ---- the .data file ---- */
 
@@ -164,15 +201,23 @@ static int parse_text(struct parse *p, char *text, struct err *e)
     return OK;
 }
 
-static int load_names(struct data_file *d, struct err *e)
+static int load_names(struct data_file *d, const struct notes *notes, struct err *e)
 {
     const char *path = d->names ? d->names : d->labels;
     if (!path) return OK;
-    TRY(list_read(&d->name, &d->names_n, path, e));
-    if (d->names_n < d->classes)
-        return fail_at(e, E_FORMAT, path, 0, "has %d names, but %s says classes=%d", d->names_n, d->path,
-                       d->classes);
+    if (d->names) {
+        TRY(list_read(&d->name, &d->names_n, path, e));
+        if (d->names_n < d->classes)
+            return fail_at(e, E_FORMAT, path, 0, "has %d names, but %s says classes=%d: correct one of them",
+                           d->names_n, d->path, d->classes);
+    } else {
+        TRY(labels_read(&d->name, d, e));
+    }
     d->names_n = d->classes; /* Darknet's own lists are longer */
+    int i = first_comment(d->name, d->names_n);
+    if (i >= 0)
+        note(notes, "warning: %s:%d: '%.50s' is taken as the name of class %d: every line is a name", path,
+             list_line(path, i), d->name[i], i);
     return OK;
 }
 
@@ -195,7 +240,7 @@ static int fill(struct data_file *d, const char *path, const struct notes *notes
         note(notes, "%s: top=%d is more than classes=%d: %d is used", path, d->top, d->classes, d->classes);
         d->top = d->classes;
     }
-    return load_names(d, e);
+    return load_names(d, notes, e);
 }
 
 int data_file_read(struct data_file **out, const char *path, const struct notes *notes, struct err *e)

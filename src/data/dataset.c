@@ -172,34 +172,44 @@ static const char *hits(const struct finder *f, char *buf, size_t size)
     return buf;
 }
 
-/* The end of a path, where the difference is. */
-static const char *tail(const char *path)
+struct shown {
+    char text[80];
+};
+
+/* A path as messages quote it: a long one loses its middle, because the differences are at its end. */
+static struct shown show(const char *path)
 {
-    size_t n = strlen(path), most = 70;
-    return n > most ? path + n - most : path;
+    struct shown s;
+    size_t n = strlen(path), room = sizeof s.text - 1, head = 20;
+    if (n > room)
+        snprintf(s.text, sizeof s.text, "%.*s...%s", (int)head, path, path + n - (room - head - 3));
+    else
+        memcpy(s.text, path, n + 1);
+    return s;
 }
 
 static int report(const struct set *s, struct finder *f, const struct tally *t, const char *list,
                   const struct notes *notes, struct err *e)
 {
     char *const *path = s->list;
-    char buf[100] = "", none[130] = "", several[260] = "";
+    char buf[100] = "", none[150] = "", several[260] = "";
     if (t->settled) {
         finder_search(f, path[t->first_settled], -1);
         note(notes,
              "%s: %d of %d images have several labels in their path; '%s' has %s: taken as '%s' (file name "
-             "before "
-             "folders, then whole words, then the longest)",
-             list, t->settled, s->d.n, tail(path[t->first_settled]), hits(f, buf, sizeof buf),
+             "before folders, then whole words, then the longest)",
+             list, t->settled, s->d.n, show(path[t->first_settled]).text, hits(f, buf, sizeof buf),
              f->hit[label_of(path[t->first_settled], f->hit, f->nhit)]);
     }
     if (!t->none && !t->several) return OK;
     if (t->none)
-        snprintf(none, sizeof none, "; %d without a label, first '%s'", t->none, tail(path[t->first_none]));
+        snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none,
+                 show(path[t->first_none]).text, list_line(list, t->first_none));
     if (t->several) {
         finder_search(f, path[t->first_several], -2);
-        snprintf(several, sizeof several, "; %d with several, first '%s' (%s)", t->several,
-                 tail(path[t->first_several]), hits(f, buf, sizeof buf));
+        snprintf(several, sizeof several, "; %d with several, first '%s' (line %d: %s)", t->several,
+                 show(path[t->first_several]).text, list_line(list, t->first_several),
+                 hits(f, buf, sizeof buf));
     }
     return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s", s->d.n, none,
                    several);
@@ -225,7 +235,7 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
                      const struct notes *notes, struct err *e)
 {
     char **labels;
-    int n;
+    struct finder f;
     if (!d->labels)
         return fail_at(e, E_CFG, d->path, 0,
                        "no `labels=`: add the list of the words that tell the classes in image "
@@ -236,13 +246,9 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     if (!s->label) return fail(e, E_MEM, "not enough memory for %d images", s->d.n);
     s->d.path = s->list;
     s->d.label = s->label;
-    TRY(list_read(&labels, &n, d->labels, e));
-    struct finder f;
-    int rc;
-    if (n < d->classes) {
-        rc = fail_at(e, E_FORMAT, d->labels, 0, "has %d labels, but %s says classes=%d", n, d->path,
-                     d->classes);
-    } else if (!(rc = finder_open(&f, labels, d->classes, e))) {
+    TRY(labels_read(&labels, d, e));
+    int rc = finder_open(&f, labels, d->classes, e);
+    if (!rc) {
         rc = label_all(s, &f, path, notes, e);
         finder_close(&f);
     }
@@ -280,6 +286,28 @@ static int index_classes(struct dataset *d, struct err *e)
     return OK;
 }
 
+static const char *class_name(const struct data_file *file, int k, char buf[16])
+{
+    snprintf(buf, 16, "%d", k);
+    return file->name ? file->name[k] : buf;
+}
+
+/* Often the sign of labels that the rule finds in the wrong place of the paths. */
+static void warn_of_empty(const struct dataset *d, const struct data_file *file, const char *path,
+                          const struct notes *notes)
+{
+    int empty = 0, first = 0;
+    char a[16], b[16], example[200] = "";
+    for (int k = 0; k < d->classes; k++)
+        if (!d->count[k]) count_one(&empty, &first, k);
+    if (!empty) return;
+    if (d->path)
+        snprintf(example, sizeof example, " and the paths, first '%s', taken as '%.60s'",
+                 show(d->path[0]).text, class_name(file, d->label[0], b));
+    note(notes, "warning: %s: class '%s' has no image (%d of %d classes have none): check the labels%s", path,
+         class_name(file, first, a), empty, d->classes, example);
+}
+
 static void summarise(const struct dataset *d, const struct data_file *file, const char *path,
                       const struct notes *notes)
 {
@@ -289,11 +317,9 @@ static void summarise(const struct dataset *d, const struct data_file *file, con
         if (d->count[k] < d->count[least]) least = k;
         if (d->count[k] > d->count[most]) most = k;
     }
-    snprintf(a, sizeof a, "%d", least);
-    snprintf(b, sizeof b, "%d", most);
     note(notes, "%s: %d images, %d classes; smallest class '%s' has %d, largest '%s' has %d", path, d->n,
-         d->classes, file->name ? file->name[least] : a, d->count[least], file->name ? file->name[most] : b,
-         d->count[most]);
+         d->classes, class_name(file, least, a), d->count[least], class_name(file, most, b), d->count[most]);
+    warn_of_empty(d, file, path, notes);
 }
 
 int dataset_open(struct dataset **out, const struct data_file *d, enum split split, const struct notes *notes,

@@ -17,7 +17,7 @@ struct data_file {
 };
 /* Unknown keys are noted with "did you mean", of duplicates the first counts. A # after a blank starts a
  * comment. Defaults: classes 2, top 1 (clamped to classes), backup "backup". A list of names may be longer
- * than `classes`, as Darknet's are; shorter is an error. */
+ * than `classes`, as Darknet's are, not shorter; of labels there must be exactly `classes`. */
 int data_file_read(struct data_file **, const char *path, const struct notes *, struct err *);
 void data_file_free(struct data_file *); /* accepts NULL */
 
@@ -54,6 +54,12 @@ int label_of(const char *path, char *const *labels, int n);
 /* Non-empty lines of a text file, trimmed, in order: for lists, labels and names. */
 int list_read(char ***line, int *n, const char *path, struct err *);
 void list_free(char **line);
+
+/* The line of the file that entry i of its list stands on, for messages; 0 when that cannot be told. */
+int list_line(const char *path, int i);
+
+/* The list `labels`, which must have exactly `classes` entries; list_free it. */
+int labels_read(char ***label, const struct data_file *, struct err *);
 
 /* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted. The
  * caller owns *pixels (mem_free). */

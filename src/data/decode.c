@@ -98,9 +98,16 @@ static int narrow_all(struct raw *r, uint16_t *deep, unsigned most, const char *
     return r->x ? OK : fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r->w, r->h);
 }
 
+static int64_t big_endian(const uint8_t *p)
+{
+    return (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | p[3];
+}
+
 static int check_size(int64_t w, int64_t h, const char *path, struct err *e)
 {
-    if (w < 1 || h < 1) return fail_at(e, E_FORMAT, path, 0, "is an image without pixels");
+    if (w < 1 || h < 1)
+        return fail_at(e, E_FORMAT, path, 0, "is an image without pixels: %lld x %lld", (long long)w,
+                       (long long)h);
     if (w > INT_MAX || h > INT_MAX || w > PIXEL_LIMIT / h)
         return fail_at(e, E_FORMAT, path, 0, "has %lld x %lld pixels, expected at most 2^28 in all",
                        (long long)w, (long long)h);
@@ -130,6 +137,25 @@ static int huffman_tables_fit(const uint8_t *p, size_t n)
     return 1;
 }
 
+/* Says why stb_image does not even accept the header. */
+static int refuse(const uint8_t *p, size_t n, const char *path, struct err *e)
+{
+    static const struct {
+        const char *name, *head;
+        size_t n;
+    } kinds[] = { { "PNG", "\x89PNG\r\n\x1a\n", 8 }, { "JPEG", "\xff\xd8\xff", 3 }, { "GIF", "GIF8", 4 },
+                  { "PSD", "8BPS", 4 },              { "BMP", "BM", 2 } };
+    /* Of a PNG's first chunk: length, type, width, height. */
+    if (n >= 24 && !memcmp(p, kinds[0].head, kinds[0].n) && !memcmp(p + 12, "IHDR", 4))
+        TRY(check_size(big_endian(p + 16), big_endian(p + 20), path, e));
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (n >= kinds[i].n && !memcmp(p, kinds[i].head, kinds[i].n))
+            return fail_at(e, E_FORMAT, path, 0,
+                           "is a damaged %s image, or of a variant that is not supported", kinds[i].name);
+    return fail_at(e, E_FORMAT, path, 0,
+                   "is not an image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, binary PNM (P5, P6))");
+}
+
 static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct raw *r, struct err *e)
 {
     const stbi_io_callbacks calls = { source_read, source_skip, source_end };
@@ -138,7 +164,7 @@ static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct r
         !huffman_tables_fit(bytes, n)) /* JPEG's first bytes */
         return fail_at(e, E_FORMAT, path, 0, "is a damaged image (a Huffman table of more than 256 codes)");
     if (!stbi_info_from_memory(bytes, (int)n, &r->w, &r->h, &r->n))
-        return fail_at(e, E_FORMAT, path, 0, "is not an image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, PNM)");
+        return refuse(bytes, n, path, e);
     TRY(check_size(r->w, r->h, path, e));
     uint16_t *deep = NULL;
     if (stbi_is_16_bit_from_memory(bytes, (int)n))
@@ -175,9 +201,17 @@ static int64_t pnm_number(const uint8_t *bytes, size_t n, size_t *at)
     return v;
 }
 
+static int is_pnm(const uint8_t *p, size_t n)
+{
+    return n > 2 && p[0] == 'P' && p[1] >= '1' && p[1] <= '7' && p[2] && strchr(" \t\r\n\v\f#", p[2]);
+}
+
 static int decode_pnm(const uint8_t *bytes, size_t n, const char *path, struct raw *r, struct err *e)
 {
     size_t at = 2;
+    if (bytes[1] != '5' && bytes[1] != '6')
+        return fail_at(e, E_FORMAT, path, 0,
+                       "is a PNM image of kind P%c, expected binary PNM (P5, P6): convert it", bytes[1]);
     int64_t w = pnm_number(bytes, n, &at), h = pnm_number(bytes, n, &at), most = pnm_number(bytes, n, &at);
     if (w < 0 || h < 0 || most < 1 || most > 65535)
         return fail_at(e, E_FORMAT, path, 0,
@@ -242,8 +276,7 @@ int image_decode(const char *path, int c, uint8_t **pixels, int *w, int *h, stru
     }
     const uint8_t *x = (const uint8_t *)bytes;
     struct raw r = { 0 };
-    int pnm = n > 2 && x[0] == 'P' && (x[1] == '5' || x[1] == '6');
-    int rc = pnm ? decode_pnm(x, n, path, &r, e) : decode_stb(x, n, path, &r, e);
+    int rc = is_pnm(x, n) ? decode_pnm(x, n, path, &r, e) : decode_stb(x, n, path, &r, e);
     mem_free(bytes);
     if (!rc) {
         size_t count = (size_t)r.w * (size_t)r.h * (size_t)c;

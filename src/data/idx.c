@@ -2,10 +2,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include "core/mem.h"
+#include "core/text.h"
 
 enum { UBYTE = 8, MOST_DIMS = 4 };
 static const uint64_t BYTES_LIMIT = (uint64_t)1 << 33;
@@ -16,14 +16,26 @@ struct stream {
     const char *path;
     int ndims;
     uint32_t dim[MOST_DIMS];
+    uint64_t size; /* of the file */
     uint64_t left; /* bytes of data not read yet */
 };
+
+static int open_zipped(gzFile *f, const char *path, uint64_t *size, struct err *e)
+{
+    int fd;
+    *f = NULL;
+    TRY(file_open(path, &fd, size, e));
+    if ((*f = gzdopen(fd, "rb"))) return OK;
+    close(fd);
+    return fail_at(e, E_MEM, path, 0, "not enough memory to read it");
+}
 
 int idx_recognise(const char *path)
 {
     unsigned char head[2] = { 1, 1 };
-    gzFile f = gzopen(path, "rb");
-    if (!f) return 0;
+    uint64_t size;
+    gzFile f;
+    if (open_zipped(&f, path, &size, NULL)) return 0;
     int got = gzread(f, head, 2), direct = gzdirect(f);
     gzclose(f);
     return !direct || (got == 2 && !head[0] && !head[1]);
@@ -55,8 +67,7 @@ static int check_promise(struct stream *r, struct err *e)
         n *= r->dim[i];
         if (n > BYTES_LIMIT) return fail_at(e, E_FORMAT, r->path, 0, "has more than 2^33 bytes of data");
     }
-    struct stat st;
-    uint64_t most = stat(r->path, &st) ? 0 : (uint64_t)st.st_size;
+    uint64_t most = r->size;
     if (!gzdirect(r->f)) most *= DEFLATE_RATIO;
     if (n > most)
         return fail_at(e, E_FORMAT, r->path, 0, "is truncated: its header promises %llu bytes of data",
@@ -70,8 +81,7 @@ static int stream_open(struct stream *r, const char *path, struct err *e)
 {
     unsigned char head[4], dim[4];
     r->path = path;
-    r->f = gzopen(path, "rb");
-    if (!r->f) return fail_at(e, E_FILE, path, 0, "cannot be opened");
+    TRY(open_zipped(&r->f, path, &r->size, e));
     gzbuffer(r->f, 1u << 16);
     TRY(read_bytes(r, head, 4, e));
     r->ndims = head[3];

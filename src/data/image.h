@@ -13,9 +13,9 @@ struct image {
 int image_new(struct image *, int c, int h, int w, struct err *);
 void image_free(struct image *);
 
-/* Decodes a file (stb_image: JPEG, PNG, BMP, TGA, GIF, PSD, PNM; 8 or 16 bit, gray, palette, alpha dropped)
- * to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Images of more than 2^28
- * pixels are refused before they are decoded. *pixels: mem_free. */
+/* Decodes a file (JPEG, PNG, BMP, TGA, GIF, PSD, PNM of kinds P5 and P6; 8 or 16 bit, gray, palette, alpha
+ * dropped) to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Images of more
+ * than 2^28 pixels are refused before they are decoded. *pixels: mem_free. */
 int image_decode(const char *path, int c, uint8_t **pixels, int *w, int *h, struct err *);
 
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */

@@ -30,7 +30,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->bias = builder_param(b, c, INIT_ZERO, 0, 0);
     s->scale = builder_param(b, c, INIT_ONE, 0, 0);
     s->mean = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE);
-    s->var = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE);
+    s->var = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE | PARAM_VARIANCE);
     s->stats = builder_buffer(b, s->plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
     s->pace = builder_pace(b);

@@ -82,7 +82,8 @@ enum {
     PARAM_DECAY = 1,   /* weight decay applies */
     PARAM_STATE = 2,   /* not learnt by gradient: no g, no momentum */
     PARAM_UNSAVED = 4, /* not in .weights; in the training state only */
-    PARAM_SCALES = 8   /* one of the batch-norm triple: dontloadscales leaves it out of the file */
+    PARAM_VARIANCE = 16, /* cannot be negative */
+    PARAM_SCALES = 8     /* one of the batch-norm triple: dontloadscales leaves it out of the file */
 };
 
 struct builder;

@@ -21,7 +21,7 @@ static int declare(struct linear *s, struct layer *l, struct builder *b, struct 
         else if (s->norm) {
             s->scale = builder_param(b, n, INIT_ONE, 0, PARAM_SCALES);
             s->mean = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES);
-            s->var = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES);
+            s->var = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES | PARAM_VARIANCE);
         }
     }
     int ok = s->bias && s->w && (!s->norm || (s->scale && s->mean && s->var));

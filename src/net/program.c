@@ -167,7 +167,7 @@ static int connect(struct program *p, int i, struct err *e)
     memcpy(l->self, m->self, m->ops->size);
     for (int k = 0; k < m->nin; k++) l->in[k] = output_of(p, m->in[k]);
     for (int k = m->in[0]; k >= 0 && !l->below; k = n->layer[k].in[0])
-        if (!p->node[k].l.inert) l->below = p->node[k].l.ops;
+        if (!p->node[k].l.inert && !(n->layer[k].ops->flags & LAYER_TRAIN_ONLY)) l->below = p->node[k].l.ops;
     return OK;
 }
 
@@ -243,6 +243,34 @@ static void find_last(struct program *p)
                 p->node[j].l.last = 0;
 }
 
+/* A layer whose loss can do nothing is a mistake in the cfg, and not to be trained with in silence. */
+static int check_losses(const struct program *p, struct err *e)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        if (!p->node[i].used || !p->desc.train) continue;
+        if (l->ops->flags & LAYER_TRAIN_ONLY && l->last)
+            return layer_fail(l, e, "must stand before the classifier: no layer that learns comes behind it");
+        if (l->ops->flags & LAYER_TRAIN_ONLY && !l->in[0]->need_g)
+            return layer_fail(l, e, "no layer that learns comes before it");
+        if (l->ops->flags & LAYER_TERMINAL && !l->last)
+            return layer_fail(l, e, "must be the last layer");
+    }
+    return OK;
+}
+
+/* Training needs something to learn from. (Nets without a loss are fine for all else.) */
+static int check_goal(const struct program *p, struct err *e)
+{
+    if (!p->desc.train || p->desc.plan_only) return OK;
+    for (int i = 0; i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        if (p->node[i].used && l->last && l->ops->flags & LAYER_LOSS && !(l->ops->flags & LAYER_TRAIN_ONLY)) return OK;
+    }
+    const struct layer *l = &p->node[p->n - 1].l;
+    return layer_fail(l, e, "is the last layer, and nothing is to be learnt: end the cfg with [softmax] or [cost]");
+}
+
 static int output_layer(const struct program *p)
 {
     int i = p->n - 1;
@@ -270,7 +298,7 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
     find_learners(p);
     find_last(p);
     find_backward(p);
-    return OK;
+    return check_losses(p, e);
 }
 
 void program_describe(const struct program *p, struct net *n)
@@ -468,6 +496,7 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (d->train && !creates && !n->param[0]->w)
         return fail(e, E_ARG, "%s: training programs must be opened before those for inference", n->cfg->path);
     int rc = program_draft(&p, n, d, e);
+    if (!rc) rc = check_goal(p, e);
     if (!rc && d->features) p->feature = n->feature;
     if (!rc) rc = build_layers(p, creates, e);
     if (!rc) rc = allocate(p, creates, e);

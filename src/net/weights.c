@@ -115,6 +115,25 @@ static int load_params(struct net *n, struct file_reader *r, int transposed, int
     return rc;
 }
 
+/* Numbers that no training leaves behind: better refused than carried on. Reads ahead; r stays where it is. */
+static int check_numbers(const struct net *n, struct file_reader r, int layers, struct err *e)
+{
+    for (int i = 0; i < n->nparam; i++) {
+        const struct param *p = n->param[i];
+        if (p->layer >= layers || !is_read(n, p)) continue;
+        for (size_t k = 0; k < p->count; k++) {
+            float v;
+            TRY(reader_take(&r, &v, sizeof v, e));
+            if (isfinite(v) && !(v < 0 && p->flags & PARAM_VARIANCE)) continue;
+            char name[300];
+            model_name(n, p->layer, name, sizeof name);
+            return fail_at(e, E_FORMAT, r.path, 0, "%s: number %zu is %g: these weights are damaged, or of a training that failed",
+                           name, k, (double)v);
+        }
+    }
+    return OK;
+}
+
 int weights_load(struct net *n, const char *path, int partial, int *layers, struct err *e)
 {
     struct file_reader r;
@@ -122,6 +141,7 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
     TRY(reader_open(&r, path, SIZE_MAX / 2, e));
     int rc = read_header(&r, &h, e);
     if (!rc) rc = count_layers(n, &r, partial, layers, e);
+    if (!rc) rc = check_numbers(n, r, *layers, e);
     if (!rc) rc = load_params(n, &r, h.transposed, *layers, e);
     reader_close(&r);
     if (!rc) n->seen = h.seen;

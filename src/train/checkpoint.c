@@ -1,14 +1,16 @@
 /* Names of the files of a run, and the state file: header, progress, the net's own state, CRC-32 of all
  * before it. */
+#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 #include "core/mem.h"
 #include "train/run.h"
 
 static const char magic[8] = "DNSTATE";
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 static const size_t state_limit = (size_t)1 << 40;
 
 /* In the byte order of the machine: a state is for going on here, .weights are for keeps. */
@@ -37,7 +39,8 @@ int files_open(struct files *f, const char *backup, const char *base, struct err
     f->best = join(backup, base, "_best.weights");
     f->final = join(backup, base, "_final.weights");
     f->metrics = join(backup, base, "_metrics.csv");
-    if (f->last && f->state && f->best && f->final && f->metrics) return OK;
+    f->lock = join(backup, base, "_last.state.lock");
+    if (f->last && f->state && f->best && f->final && f->metrics && f->lock) return OK;
     return fail(e, E_MEM, "no memory for the names of the files in %.200s", backup);
 }
 
@@ -48,9 +51,25 @@ void files_close(struct files *f)
     mem_free(f->best);
     mem_free(f->final);
     mem_free(f->metrics);
+    mem_free(f->lock);
+}
+
+int files_check(const struct files *f, const char *metrics, struct err *e)
+{
+    const char *path[] = { f->last, f->state, f->best, f->final, metrics };
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+        struct stat st;
+        if (!stat(path[i], &st) && !S_ISREG(st.st_mode))
+            return fail_at(e, E_FILE, path[i], 0, "is %s, but training writes a file of this name: remove it",
+                           S_ISDIR(st.st_mode) ? "a folder" : "no ordinary file");
+        file_sweep(path[i]);
+    }
+    return OK;
 }
 
 /* ---- what must agree ---- */
+
+static const uint64_t hash_seed = 0xcbf29ce484222325u;
 
 static uint64_t hash_text(uint64_t h, const char *s) /* FNV-1a, the final 0 included */
 {
@@ -72,13 +91,23 @@ static uint64_t hash_settings(const struct cfg *c)
     uint64_t sum = 0;
     for (int i = 0; i < c->n; i++) {
         const struct cfg_section *s = &c->section[i];
-        uint64_t h = hash_text(0xcbf29ce484222325u + (uint64_t)i, s->name);
+        uint64_t h = hash_text(hash_seed + (uint64_t)i, s->name);
         sum += h;
         for (int k = 0; k < s->n; k++)
             if (!may_change(s, &s->entry[k]))
                 sum += hash_text(hash_text(h, s->entry[k].key), s->entry[k].value);
     }
     return sum;
+}
+
+uint64_t hash_samples(const struct dataset *d)
+{
+    uint64_t h = hash_seed;
+    for (int i = 0; i < d->n; i++) {
+        h = (h ^ (uint64_t)d->label[i]) * 0x100000001b3u;
+        if (d->path) h = hash_text(h, d->path[i]);
+    }
+    return h;
 }
 
 static struct header header_of(const struct net *net, int images)
@@ -137,10 +166,12 @@ static int append_checksum(struct file *f, struct err *e)
     uint32_t sum = 0;
     int bad = fflush(f->f) != 0;
     FILE *back = bad ? NULL : fopen(f->temporary, "rb");
-    if (!back) return fail(e, E_FILE, "%.200s: cannot be written and read back", f->temporary);
+    if (!back) return fail_at(e, E_FILE, f->path, 0, "cannot be written: %s", strerror(errno));
     bad = checksum_of(back, &sum);
+    int cause = errno; /* of a failed read */
     fclose(back);
-    if (bad) return fail(e, E_FILE, "%.200s: cannot be read back", f->temporary);
+    errno = cause;
+    if (bad) return fail_at(e, E_FILE, f->path, 0, "cannot be read back: %s", strerror(errno));
     return file_write(f, &sum, sizeof sum, e);
 }
 
@@ -192,6 +223,12 @@ static int read_all(struct net *net, struct progress *p, int images, struct file
     if (r->at != r->n)
         return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left over: the state is of another net",
                        r->n - r->at);
+    if (there.samples != p->samples)
+        note(&net->notes,
+             "%s: the training images are not those of this state (other paths, labels or order); training goes "
+             "on with those there are now",
+             r->path);
+    there.samples = p->samples;
     *p = there;
     return OK;
 }
@@ -212,15 +249,18 @@ static int all_finite(const real *x, size_t n)
     return 1;
 }
 
-int net_is_finite(const struct net *net)
+int net_check_finite(const struct net *net, struct err *e)
 {
     size_t most = 0;
     for (int i = 0; i < net->nparam; i++)
         if (param_count(net->param[i]) > most) most = param_count(net->param[i]);
     real *host = mem_alloc(most, sizeof *host);
-    int good = host != NULL;
-    for (int i = 0; good && i < net->nparam; i++)
-        good = !param_get(net->param[i], host) && all_finite(host, param_count(net->param[i]));
+    int rc = host ? OK : fail(e, E_MEM, "no memory for %zu numbers", most);
+    for (int i = 0; !rc && i < net->nparam; i++) {
+        rc = param_get(net->param[i], host);
+        if (!rc && !all_finite(host, param_count(net->param[i])))
+            rc = fail(e, E_NUMBER, "the weights have a number that is not finite");
+    }
     mem_free(host);
-    return good;
+    return rc;
 }

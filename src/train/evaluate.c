@@ -43,7 +43,7 @@ static int evaluation_open(struct evaluation *v, struct err *e)
     };
     v->classes = v->net->classes;
     v->row = (size_t)c->channels * (size_t)c->height * (size_t)c->width;
-    TRY(augment_from_net(c, &l.augment, e));
+    TRY(augment_from_net(v->net, &l.augment, e));
     TRY(take_memory(v, e));
     return loader_open(&v->loader, v->data, &l, &v->net->notes, e);
 }
@@ -87,14 +87,14 @@ int eval_rank(const float *p, int classes, int label)
     return rank;
 }
 
-static void count_image(struct evaluation *v, int sample, int label, const float *p)
+static int count_image(struct evaluation *v, int sample, int label, const float *p, struct err *e)
 {
     int rank = p ? eval_rank(p, v->classes, label) : v->classes;
     v->images++;
     v->unreadable += !p;
     v->right1 += rank == 0;
     v->rightk += rank < v->o->top;
-    if (v->o->per_image) v->o->per_image(v->o->ctx, sample, label, p, v->classes);
+    return v->o->per_image ? v->o->per_image(v->o->ctx, sample, label, p, v->classes, e) : OK;
 }
 
 static int take_features(struct evaluation *v, const struct batch *b, int n, struct err *e)
@@ -110,6 +110,27 @@ static int take_features(struct evaluation *v, const struct batch *b, int n, str
     return OK;
 }
 
+int eval_check(const float *p, int classes, struct err *e)
+{
+    for (int k = 0; k < classes; k++)
+        if (!isfinite(p[k]))
+            return fail(e, E_NUMBER, "the weights or the image give a probability that is not a number");
+    return OK;
+}
+
+/* Only of the readable images is there a row of probabilities. */
+static int count_batch(struct evaluation *v, const struct batch *b, struct err *e)
+{
+    const float *p = v->prob;
+    for (int i = 0; i < b->rows; i++) {
+        int bad = b->sample[i] < 0;
+        if (!bad) TRY(eval_check(p, v->classes, e));
+        TRY(count_image(v, bad ? -1 - b->sample[i] : b->sample[i], b->label[i], bad ? NULL : p, e));
+        p += bad ? 0 : v->classes;
+    }
+    return OK;
+}
+
 static int evaluate_batch(struct evaluation *v, const struct batch *b, struct err *e)
 {
     const float *x;
@@ -119,12 +140,7 @@ static int evaluate_batch(struct evaluation *v, const struct batch *b, struct er
     struct step s = { .x = x, .label = v->label, .rows = n, .first = n };
     if (n) TRY(program_infer(v->program, &s, v->prob, &ce, e));
     v->ce += ce;
-    const float *p = v->prob;
-    for (int i = 0; i < b->rows; i++) {
-        int bad = b->sample[i] < 0;
-        count_image(v, bad ? -1 - b->sample[i] : b->sample[i], b->label[i], bad ? NULL : p);
-        p += bad ? 0 : v->classes;
-    }
+    TRY(count_batch(v, b, e));
     return take_features(v, b, n, e);
 }
 
@@ -155,12 +171,15 @@ static int measure_compactness(const struct evaluation *v, struct valid_line *l,
 static int report(const struct evaluation *v, struct valid_line *l, struct err *e)
 {
     int read = v->images - v->unreadable;
+    if (!read)
+        return fail(e, E_FILE, "validation: none of %d images could be read: check valid= of the data file",
+                    v->images);
     l->images = v->images;
     l->unreadable = v->unreadable;
     l->top = v->o->top;
-    l->top1 = v->images ? (double)v->right1 / v->images : 0;
-    l->topk = v->images ? (double)v->rightk / v->images : 0;
-    l->ce = read ? v->ce / read : 0;
+    l->top1 = (double)v->right1 / v->images;
+    l->topk = (double)v->rightk / v->images;
+    l->ce = v->ce / read;
     if (v->unreadable)
         note(&v->net->notes,
              "%d of %d images could not be read: they count as wrong and are left out of the CE",

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "core/mem.h"
 #include "train/run.h"
@@ -12,7 +13,7 @@ static const char header[] =
     "kind,iteration,epoch,images,ce,match,lambda,rate,images_per_second,top1,topk,valid_ce,"
     "compactness,same_distance";
 
-enum { BUFFER = 1 << 16 };
+enum { BUFFER = 1 << 16, MOST_ASIDE = 9999 };
 static const size_t metrics_limit = (size_t)1 << 32;
 
 /* ---- cutting off what is repeated ---- */
@@ -56,16 +57,41 @@ static int rewrite(const char *path, char *text, uint64_t keep, struct err *e)
     return rc;
 }
 
-/* ---- writing ---- */
+/* ---- opening ---- */
 
-int metrics_open(struct metrics *m, const char *path, uint64_t keep, struct err *e)
+/* *text is NULL when there is no file. */
+static int load(const char *path, char **text, struct err *e)
 {
-    char *text = NULL, empty[1] = "";
+    struct stat st;
     size_t n;
-    if (!access(path, F_OK)) TRY(text_load(path, metrics_limit, &text, &n, e));
-    int rc = rewrite(path, text ? text : empty, keep, e);
-    mem_free(text);
-    if (rc) return rc;
+    *text = NULL;
+    if (stat(path, &st)) return OK;
+    if (!S_ISREG(st.st_mode)) /* a pipe would wait for a writer */
+        return fail_at(e, E_FILE, path, 0, "is no ordinary file: give another name with -metrics");
+    return text_load(path, metrics_limit, text, &n, e);
+}
+
+/* Moves a file with rows out of the way; other files than ours stay where they are, and are refused later. */
+static int set_aside(const char *path, const char *text, const struct notes *notes, struct err *e)
+{
+    size_t n = strlen(header), room = strlen(path) + 16;
+    if (strncmp(text, header, n) || !text[n + strspn(text + n, "\r\n")]) return OK;
+    char *name = mem_alloc(room, 1);
+    if (!name) return fail(e, E_MEM, "no memory for a file name");
+    int k = 1, bad = OK;
+    do snprintf(name, room, "%s.%d", path, k);
+    while (!access(name, F_OK) && k++ < MOST_ASIDE);
+    if (k > MOST_ASIDE || rename(path, name))
+        bad = fail_at(e, E_FILE, path, 0, "has the rows of an earlier run and cannot be renamed to %.100s: %s",
+                      name, k > MOST_ASIDE ? "that exists too" : strerror(errno));
+    else
+        note(notes, "%s: the metrics of an earlier run are now in %s", path, name);
+    mem_free(name);
+    return bad;
+}
+
+static int open_file(struct metrics *m, const char *path, struct err *e)
+{
     m->path = mem_text(path, strlen(path));
     m->f = m->path ? fopen(path, "ab") : NULL;
     if (!m->path) return fail(e, E_MEM, "no memory for the metrics file");
@@ -73,6 +99,26 @@ int metrics_open(struct metrics *m, const char *path, uint64_t keep, struct err 
     setvbuf(m->f, NULL, _IOFBF, BUFFER);
     return OK;
 }
+
+int metrics_resume(struct metrics *m, const char *path, uint64_t keep, struct err *e)
+{
+    char *text, empty[1] = "";
+    TRY(load(path, &text, e));
+    int rc = rewrite(path, text ? text : empty, keep, e);
+    mem_free(text);
+    return rc ? rc : open_file(m, path, e);
+}
+
+int metrics_open(struct metrics *m, const char *path, const struct notes *notes, struct err *e)
+{
+    char *text;
+    TRY(load(path, &text, e));
+    int rc = text ? set_aside(path, text, notes, e) : OK;
+    mem_free(text);
+    return rc ? rc : metrics_resume(m, path, 0, e);
+}
+
+/* ---- writing ---- */
 
 void metrics_train(struct metrics *m, const struct train_line *l)
 {

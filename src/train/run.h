@@ -22,22 +22,36 @@ struct progress {
     double ce_smooth;          /* < 0: none yet */
     double best_top1, best_ce; /* < 0: none yet */
     uint64_t stuck, warned;    /* see watch_collapse */
+    uint64_t samples;          /* hash_samples of the training set; loading compares it and keeps it */
     double lambda_peak;
 };
 
 struct files {
-    char *last, *state, *best, *final, *metrics;
+    char *last, *state, *best, *final, *metrics, *lock;
 };
 int files_open(struct files *, const char *backup, const char *base, struct err *);
 void files_close(struct files *);
+/* None of them may be anything but an ordinary file; what killed runs left beside them goes. */
+int files_check(const struct files *, const char *metrics, struct err *);
+
+/* Labels, and paths where there are any, in their order: what else the order of training depends on. */
+uint64_t hash_samples(const struct dataset *);
+
+/* Keeps other runs, which would overwrite the same files, away until lock_close or the end of the process. */
+struct lock {
+    int fd; /* 0: none */
+    const char *path;
+};
+int lock_open(struct lock *, const char *path, const struct notes *, struct err *);
+void lock_close(struct lock *);
 
 /* The state file: self-contained, so that weights and state of two moments cannot be mixed. `images` is the
  * size of the training set, which the order of samples depends on. */
 int state_save(const struct net *, const struct progress *, int images, const char *path, struct err *);
 int state_load(struct net *, struct progress *, int images, const char *path, struct err *);
 
-/* 1 if every parameter is a finite number. */
-int net_is_finite(const struct net *);
+/* E_NUMBER unless every parameter is a finite number. */
+int net_check_finite(const struct net *, struct err *);
 
 /* ---- metrics ---- */
 
@@ -45,9 +59,10 @@ struct metrics {
     FILE *f;
     char *path;
 };
-/* Opens the CSV for appending, without the rows after iteration `keep`: those of a run that is being
- * repeated. */
-int metrics_open(struct metrics *, const char *path, uint64_t keep, struct err *);
+/* Opens the CSV for appending. metrics_resume cuts off the rows after iteration `keep`, which will be repeated;
+ * metrics_open starts a new file, and a file with rows gets the first free name of PATH.1, PATH.2 ... */
+int metrics_open(struct metrics *, const char *path, const struct notes *, struct err *);
+int metrics_resume(struct metrics *, const char *path, uint64_t keep, struct err *);
 void metrics_train(struct metrics *, const struct train_line *);
 void metrics_valid(struct metrics *, const struct valid_line *, uint64_t seen);
 int metrics_flush(struct metrics *, struct err *);
@@ -90,6 +105,8 @@ struct trainer {
     struct program *plain, *paired, *infer;
     struct loader *loader;
     struct files files;
+    struct lock lock;
+    int saved; /* this run has written files.last */
     struct metrics metrics;
     struct progress p;
     struct pace pace;

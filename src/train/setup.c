@@ -1,29 +1,34 @@
 /* From the [net] section to the loader's augmentation. */
 #include "train/trainer.h"
 
-/* Entry i of mean= or std=: one number stands for all channels. */
-static double per_channel(const struct list *l, int i, double none)
+/* Line of a key of [net], or of the section when the key is not given in the file. */
+static int line_of(const struct net *net, const char *key)
 {
-    return l->n ? list_at(l, l->n == 1 ? 0 : i) : none;
+    struct cfg_section *s = &net->cfg->section[0];
+    int line = 0;
+    return cfg_find(s, key, &line) && line ? line : s->line;
 }
 
-static int fill_normalisation(const struct net_config *c, struct augment *a, struct err *e)
+static int check_images(const struct net *net, struct err *e)
 {
-    const struct {
-        const char *key;
-        const struct list *l;
-    } given[] = { { "mean", &c->mean }, { "std", &c->std } };
-    for (int i = 0; i < 2; i++)
-        if (given[i].l->n > 1 && given[i].l->n != c->channels)
-            return fail(e, E_CFG, "[net] %s= has %d numbers: expected 1, or %d, one for each channel",
-                        given[i].key, given[i].l->n, c->channels);
-    if (!c->mean.n && !c->std.n) return OK;
-    for (int i = 0; i < c->channels; i++) {
-        a->mean[i] = per_channel(&c->mean, i, 0);
-        a->std[i] = per_channel(&c->std, i, 1);
-        if (!(a->std[i] > 0)) return fail(e, E_CFG, "[net] std= must be above 0");
+    const struct net_config *c = &net->config;
+    const char *path = net->cfg->path;
+    if (!c->width || !c->height || !c->channels)
+        return fail_at(e, E_CFG, path, line_of(net, "inputs"),
+                       "[net] has inputs=%d without height=, width= and channels=: images need all three",
+                       c->inputs);
+    if (c->channels == 1 || c->channels == 3) return OK;
+    return fail_at(e, E_CFG, path, line_of(net, "channels"),
+                   "[net] channels=%d: expected 1 (luma) or 3 (colour) for images", c->channels);
+}
+
+/* The net has checked that there is a number for every channel, in both lists or in none. */
+static void fill_normalisation(const struct net_config *c, struct augment *a)
+{
+    for (int i = 0; c->mean.n && i < c->channels; i++) {
+        a->mean[i] = list_at(&c->mean, i);
+        a->std[i] = list_at(&c->std, i);
     }
-    return OK;
 }
 
 /* pjreddie's: a ratio of the side goes before pixels; without either, from once to twice the side. */
@@ -33,10 +38,10 @@ static int crop_side(double ratio, int pixels, int side, int times)
     return pixels > 0 ? pixels : side * times;
 }
 
-int augment_from_net(const struct net_config *c, struct augment *a, struct err *e)
+int augment_from_net(const struct net *net, struct augment *a, struct err *e)
 {
-    if (c->channels != 1 && c->channels != 3)
-        return fail(e, E_CFG, "[net] channels=%d: images have 1 (luma) or 3 (colour)", c->channels);
+    const struct net_config *c = &net->config;
+    TRY(check_images(net, e));
     int side = c->width > c->height ? c->width : c->height;
     *a = (struct augment){ .w = c->width,
                            .h = c->height,
@@ -51,7 +56,9 @@ int augment_from_net(const struct net_config *c, struct augment *a, struct err *
     a->min_crop = crop_side(c->min_ratio, c->min_crop, side, 1);
     a->max_crop = crop_side(c->max_ratio, c->max_crop, side, 2);
     if (a->min_crop > a->max_crop)
-        return fail(e, E_CFG, "[net] min_crop is %d and max_crop %d: expected min_crop <= max_crop",
-                    a->min_crop, a->max_crop);
-    return fill_normalisation(c, a, e);
+        return fail_at(e, E_CFG, net->cfg->path, line_of(net, c->min_ratio > 0 ? "min_ratio" : "min_crop"),
+                       "[net] min_crop is %d and max_crop %d: expected min_crop <= max_crop", a->min_crop,
+                       a->max_crop);
+    fill_normalisation(c, a);
+    return OK;
 }

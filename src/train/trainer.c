@@ -12,6 +12,13 @@ static int save_weights(const struct trainer *t, const char *path, struct err *e
     return weights_save(t->net, path, t->net->n, t->net->seen, e);
 }
 
+static int save_last_weights(struct trainer *t, struct err *e)
+{
+    TRY(save_weights(t, t->files.last, e));
+    t->saved = 1;
+    return OK;
+}
+
 static int open_programs(struct trainer *t, struct err *e)
 {
     const struct net *net = t->net;
@@ -28,7 +35,9 @@ static int start_from_weights(struct trainer *t, struct err *e)
     struct net *net = t->net;
     int layers;
     TRY(weights_load(net, t->o->weights, 1, &layers, e));
-    if (layers < net->n)
+    if (!layers)
+        note(&net->notes, "%s: holds no numbers, only a header: all layers are random", t->o->weights);
+    else if (layers < net->n)
         note(&net->notes, "%s: layers 0..%d loaded, the rest random", t->o->weights, layers - 1);
     if (t->o->clear) net->seen = 0;
     t->p.iteration = net->seen / trainer_batch(net);
@@ -37,7 +46,7 @@ static int start_from_weights(struct trainer *t, struct err *e)
 
 static int start_position(struct trainer *t, struct err *e)
 {
-    t->p = (struct progress){ .ce_smooth = -1, .best_top1 = -1, .best_ce = -1 };
+    t->p = (struct progress){ .ce_smooth = -1, .best_top1 = -1, .best_ce = -1, .samples = hash_samples(t->train) };
     if (t->o->resume) return state_load(t->net, &t->p, t->train->n, t->o->resume, e);
     return t->o->weights ? start_from_weights(t, e) : OK;
 }
@@ -48,7 +57,7 @@ static int open_loader(struct trainer *t, struct err *e)
     struct loader_options l = {
         .seed = net->seed, .rows = net->mini, .training = 1, .workers = t->o->workers
     };
-    TRY(augment_from_net(&net->config, &l.augment, e));
+    TRY(augment_from_net(net, &l.augment, e));
     l.pairing = !net->pair_loader ? PAIR_NONE : net->wants.by_class ? PAIR_CLASS : PAIR_RANDOM;
     l.subdivisions = net->config.subdivisions;
     l.every = net->pair_loader ? net->wants.every : 1;
@@ -85,14 +94,20 @@ static int reached_end(const struct trainer *t)
 static int start(struct trainer *t, struct err *e)
 {
     TRY(files_open(&t->files, t->o->backup, t->o->base, e));
+    const char *metrics = t->o->metrics ? t->o->metrics : t->files.metrics;
+    TRY(lock_open(&t->lock, t->files.lock, &t->net->notes, e));
+    TRY(files_check(&t->files, metrics, e));
     TRY(open_programs(t, e));
     TRY(start_position(t, e));
     if (reached_end(t)) return OK;
-    const char *metrics = t->o->metrics ? t->o->metrics : t->files.metrics;
-    TRY(metrics_open(&t->metrics, metrics, t->p.iteration, e));
+    TRY(net_check_finite(t->net, e));
+    if (t->o->resume)
+        TRY(metrics_resume(&t->metrics, metrics, t->p.iteration, e));
+    else
+        TRY(metrics_open(&t->metrics, metrics, &t->net->notes, e));
     TRY(open_loader(t, e));
     /* From the first iteration on there is something to fall back on: see give_up. */
-    if (access(t->files.last, F_OK)) TRY(save_weights(t, t->files.last, e));
+    if (access(t->files.last, F_OK)) TRY(save_last_weights(t, e));
     report_start(t);
     return OK;
 }
@@ -104,6 +119,7 @@ static void stop(struct trainer *t)
     program_close(t->infer);
     program_close(t->paired);
     program_close(t->plain);
+    lock_close(&t->lock);
     files_close(&t->files);
 }
 
@@ -115,7 +131,7 @@ static int save_last(struct trainer *t, struct err *e)
 {
     struct err lost = { 0 };
     if (metrics_flush(&t->metrics, &lost)) note(&t->net->notes, "%s", lost.msg);
-    TRY(save_weights(t, t->files.last, e));
+    TRY(save_last_weights(t, e));
     return state_save(t->net, &t->p, t->train->n, t->files.state, e);
 }
 
@@ -131,15 +147,16 @@ static void note_failed_save(const struct trainer *t, const struct err *e)
 static int give_up(struct trainer *t, struct err *e)
 {
     struct err cause = *e, ignored;
-    const char *kept = "as saved last in";
+    char kept[160] = "";
     double rate = net_rate(&t->net->config, t->net->seed, t->p.iteration + 1);
-    if (net_is_finite(t->net) && !save_weights(t, t->files.last, &ignored)) kept = "saved to";
+    if (!net_check_finite(t->net, &ignored) && !save_weights(t, t->files.last, &ignored))
+        snprintf(kept, sizeof kept, "; the weights before it are saved to %.90s", t->files.last);
+    else if (t->saved)
+        snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.last);
     metrics_flush(&t->metrics, &ignored);
     if (cause.code != E_NUMBER) return cause.code;
-    return fail(e, E_NUMBER,
-                "iteration %llu, rate %g: %.240s; the weights before it are %s %.90s; "
-                "lower learning_rate or raise burn_in",
-                (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept, t->files.last);
+    return fail(e, E_NUMBER, "iteration %llu, rate %g: %.200s%s; lower learning_rate or raise burn_in",
+                (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept);
 }
 
 /* Every valid_every epochs: where seen / (valid_every * images) passes a whole number; and at the end. */
@@ -227,8 +244,9 @@ int trainer_run(struct net *net, const struct data_file *data, const struct data
     struct trainer t = { .net = net, .data = data, .train = train, .valid = valid, .o = o, .hooks = hooks };
     int rc = start(&t, e);
     if (!rc && reached_end(&t))
-        note(&net->notes, "weights are at iteration %llu of %d; use -clear or raise max_batches",
-             (unsigned long long)t.p.iteration, net->config.max_batches);
+        note(&net->notes, "%s at iteration %llu of %d; %sraise max_batches",
+             o->resume ? "the state is" : "weights are", (unsigned long long)t.p.iteration,
+             net->config.max_batches, o->resume ? "" : "use -clear or ");
     else if (!rc)
         rc = run(&t, e);
     stop(&t);

@@ -54,21 +54,23 @@ struct train_options {
 };
 
 /* Runs to max_batches. net is open; train and valid are open datasets (valid NULL: no validation). With
- * weights or a state that are there already, it notes so and returns OK without writing anything. */
+ * weights or a state that are there already, it notes so and returns OK without writing weights. One run at a
+ * time may write into a backup folder under one base. */
 int trainer_run(struct net *, const struct data_file *, const struct dataset *train,
                 const struct dataset *valid, const struct train_options *, const struct train_hooks *,
                 struct err *);
 
 /* One pass over a dataset with an inference program. Unreadable images count as wrong, and are left out of
- * the mean CE. Also used by `darknet classifier valid`; per_image (may be NULL) sees every image's
- * probabilities in order, or NULL for one that could not be read. Fills all of valid_line but iteration,
- * epoch and best. */
+ * the mean CE; none readable, or a probability that is not finite, is an error. Also used by `darknet
+ * classifier valid`; per_image (may be NULL) sees every image's probabilities in order, or NULL for one that
+ * could not be read, and ends the pass by returning an error. Fills all of valid_line but iteration, epoch
+ * and best. */
 struct eval_options {
     int rows; /* of the program */
     int workers, top;
     int features; /* compactness over a fixed seeded sample of 2000 images */
     uint64_t seed;
-    void (*per_image)(void *ctx, int sample, int label, const float *prob, int classes);
+    int (*per_image)(void *ctx, int sample, int label, const float *prob, int classes, struct err *);
     void *ctx;
 };
 int evaluate(struct net *, struct program *, const struct dataset *, const struct eval_options *,
@@ -78,7 +80,10 @@ int evaluate(struct net *, struct program *, const struct dataset *, const struc
  * not a number comes last. */
 int eval_rank(const float *prob, int classes, int label);
 
-/* The loader's augmentation as the [net] section asks for it. */
-int augment_from_net(const struct net_config *, struct augment *, struct err *);
+/* E_NUMBER unless all probabilities of an image are finite. */
+int eval_check(const float *prob, int classes, struct err *);
+
+/* The loader's augmentation as the [net] section asks for it; an error for a net that takes no images. */
+int augment_from_net(const struct net *, struct augment *, struct err *);
 
 #endif

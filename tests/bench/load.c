@@ -46,7 +46,7 @@ static int open_source(struct source *s, int argc, char **argv, struct err *e)
     TRY(open_net(s, argc, argv, e));
     TRY(data_file_read(&s->data, argv[1], &quiet, e));
     TRY(dataset_open(&s->set, s->data, SPLIT_TRAIN, &quiet, e));
-    TRY(augment_from_net(&s->net->config, &o.augment, e));
+    TRY(augment_from_net(s->net, &o.augment, e));
     return loader_open(&s->loader, s->set, &o, &quiet, e);
 }
 

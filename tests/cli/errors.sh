@@ -50,7 +50,17 @@ bad_alone "unknown flag" "unknown flag.*did you mean -clear" classifier train mi
 bad_alone "flag of another command" "unknown flag" classifier valid mini.data good.cfg good.weights -clear
 bad_alone "flag without its value" "needs a value" classifier train mini.data good.cfg -seed
 bad_alone "seed that is no number" "expected a whole number" classifier train mini.data good.cfg -seed abc
-bad_alone "no workers" "at least 1" classifier train mini.data good.cfg -workers 0
+bad_alone "no workers" "expected 1..1024" classifier train mini.data good.cfg -workers 0
+bad_alone "no end of workers" "-workers 99999: expected 1..1024" classifier train mini.data good.cfg -workers 99999
+bad_alone "no end of threads" "-threads 100000: expected 1..[0-9]+" classifier train mini.data good.cfg -threads 100000
+bad_alone "more threads than make sense" "-threads 1025: expected 1.." ops good.cfg -threads 1025
+bad_alone "threads after a blank" "-threads  1: expected" ops good.cfg -threads ' 1'
+bad_alone "a seed that does not fit" "0..18446744073709551615" classifier train mini.data good.cfg -seed 18446744073709551616
+bad_alone "a negative seed" "-seed -1: expected" classifier train mini.data good.cfg -seed -1
+bad_alone "a seed after a blank" "expected a whole number" classifier train mini.data good.cfg -seed ' 5'
+bad_alone "a joined flag" "write -seed 5" classifier train mini.data good.cfg -seed=5
+bad_alone "an empty argument" "argument 2 is empty" classifier train mini.data ''
+bad_alone "an empty value" "-metrics: the value after it is empty" classifier train mini.data good.cfg -metrics ''
 bad_alone "a GPU" "no GPU" -i 0 classifier train mini.data good.cfg
 bad_alone "GPUs" "no GPU" classifier train mini.data good.cfg -gpus 0,1
 bad_alone "unknown device" "not one of those built in" classifier train mini.data good.cfg -device tpu
@@ -122,9 +132,13 @@ bad_alone "empty cfg" "empty.cfg" classifier train mini.data empty.cfg
 edit activation.cfg 's/=leaky/=leeky/'
 bad_alone "unknown activation" "leeky.*did you mean leaky" classifier train mini.data activation.cfg
 edit crop.cfg 's/^burn_in.*/min_crop=20\nmax_crop=10/'
-train "min_crop above max_crop" "min_crop" crop.cfg
+bad_alone "min_crop above max_crop" "crop.cfg:[0-9]+: .*min_crop" classifier train mini.data crop.cfg
+check "before anything is said" test ! -s bad.out
 edit gray.cfg 's/^channels=3/channels=2/'
-train "two channels" "channels" gray.cfg
+bad_alone "two channels" "gray.cfg:6: .*channels=2" classifier train mini.data gray.cfg
+check "two channels: before anything is said" test ! -s bad.out
+edit flat.cfg 's/^width.*/inputs=192/;/^height/d;/^channels/d;/^\[conv/,/^\[connected/{/^\[connected/!d}'
+bad_alone "a net of numbers for images" "flat.cfg:4: .*inputs=192 without height=, width= and channels=" classifier train mini.data flat.cfg
 sed 's/^subdivisions.*/subdivisions=6/;s/^lambda=.*/lambda=.5\npair=split/' itra.cfg >split.cfg
 train "pair=split of one image" "pair=split" split.cfg
 edit huge.cfg '0,/filters=8/s//filters=1000000/;0,/size=3/s//size=99/;s/^width=8/width=9999/;s/^height=8/height=9999/'
@@ -160,11 +174,25 @@ bad "an unreadable image" "broken_ant" classifier predict mini.data good.cfg goo
 bad "one of several unreadable" "1 of 2 images" classifier predict mini.data good.cfg good.weights img/0_ant.ppm img/broken_ant.ppm
 { for ((i = 0; i < 18; i++)); do echo "$work/img/broken_ant.ppm"; done; } >broken.list
 data broken.data "s|^train.*|train = $work/broken.list|"
+data unseen.data "s|^valid.*|valid = $work/broken.list|"
+bad "nothing readable to validate on" "none of 18 images" classifier valid unseen.data good.cfg good.weights
+rm -rf unseen
+data unseen.data "s|^valid.*|valid = $work/broken.list|;s|^backup.*|backup = unseen|"
+bad "nothing readable to validate on while training" "none of 18 images" classifier train unseen.data good.cfg
+check "it is not the best" test ! -e unseen/good_best.weights
 bad "nothing but unreadable images" "unread|could not be read|cannot be read|broken_ant" classifier train broken.data good.cfg
 mkdir metrics.d
 train "metrics file that is a folder" "metrics.d" good.cfg -metrics metrics.d
 train "metrics file of another kind" "not a metrics file" good.cfg -metrics names.list
-check "it is left alone" test "$(wc -l <names.list)" = 3
+for name in last.weights best.weights final.weights last.state metrics.csv; do
+    rm -rf backup.d
+    mkdir -p "backup.d/good_$name"
+    data folder.data 's|^backup.*|backup = backup.d|'
+    bad "good_$name is a folder" "good_$name: is a folder" classifier train folder.data good.cfg
+done
+mkfifo fifo
+train "metrics file that is a pipe" "fifo: " good.cfg -metrics fifo
+check "names.list is left alone" test "$(wc -l <names.list)" = 3
 
 # ---- states ----
 state=backup/good_last.state
@@ -183,5 +211,6 @@ bad "weights for a state" "not a state" classifier train mini.data good.cfg -res
 rm -rf backup
 train "a loss that is not finite" "iteration [0-9]+, rate .*layer.*learning_rate" good.cfg -set net.learning_rate=1e6 \
     -set net.burn_in=0 -set net.max_batches=300 -set convolutional.batch_normalize=0
+grep -q 'saved' bad.err || fail "it is said where the weights are"
 check "the last good weights are kept" test "$(wc -c <backup/good_last.weights 2>/dev/null)" -gt 20
 finish

@@ -183,7 +183,7 @@ static void class_of_a_path(void **state)
 static void lists_are_labelled(void **state)
 {
     (void)state;
-    assert_int_equal(put_text("l.txt", "cat\r\ndog\r\ntruck\r\n\r\nunused\r\n"), 0);
+    assert_int_equal(put_text("l.txt", "cat\r\ndog\r\n\r\ntruck\r\n\r\n"), 0);
     assert_int_equal(put_text("t.list", "a b/1_dog.png  \r\n\r\nc/2_cat.png\r\nd/3_dog.png\nd/dog/4_cat.png"),
                      0);
     struct data_file *d = data("classes=3\nlabels=l.txt\ntrain=t.list\nvalid=t.list\ntrain_limit=3\n");
@@ -198,7 +198,9 @@ static void lists_are_labelled(void **state)
     assert_memory_equal(s->of_class, of_class, sizeof of_class);
     assert_memory_equal(s->start, start, sizeof start);
     assert_string_equal(said,
-                        "t.list: 3 images, 3 classes; smallest class 'truck' has 0, largest 'dog' has 2\n");
+                        "t.list: 3 images, 3 classes; smallest class 'truck' has 0, largest 'dog' has 2\n"
+                        "warning: t.list: class 'truck' has no image (1 of 3 classes have none): check the "
+                        "labels and the paths, first 'a b/1_dog.png', taken as 'dog'\n");
     dataset_close(s);
     dataset_close(NULL);
     said[0] = 0;
@@ -220,16 +222,75 @@ static void bad_lists(void **state)
     set_error(d, SPLIT_VALID, "gone.list: no such file");
     assert_int_equal(put_text("t.list", "\n \r\n"), 0);
     set_error(d, SPLIT_TRAIN, "t.list: has no lines");
-    assert_int_equal(put_text("t.list", "1_dog\n2_rat\n3_cat_dog\n4_rat\n"), 0);
+    assert_int_equal(put_text("t.list", "1_dog\n\n2_rat\r\n3_cat_dog\n4_rat\n"), 0);
     set_error(d, SPLIT_TRAIN,
               "t.list: 4 images, each must have one label in its path; 2 without a label, first "
-              "'2_rat'; 1 with several, first '3_cat_dog' ('cat', 'dog')");
+              "'2_rat' (line 3); 1 with several, first '3_cat_dog' (line 4: 'cat', 'dog')");
+    assert_int_equal(put_text("t.list", "# my list\n1_dog\n"), 0);
+    set_error(d, SPLIT_TRAIN, "1 without a label, first '# my list' (line 1)");
+    char path[600] = "start/";
+    for (int i = 0; i < 40; i++) strcat(path, "folder_name/");
+    strcat(path, "the_end.png\n");
+    assert_int_equal(put_text("t.list", path), 0);
+    set_error(d, SPLIT_TRAIN, "first 'start/folder_name/fo...");
+    set_error(d, SPLIT_TRAIN, "/folder_name/the_end.png' (line 1)");
     assert_string_equal(said, "x.data: no `classes=`: 2 assumed\n");
     data_file_free(d);
-    data_error("classes=3\nlabels=l.txt", "l.txt: has 2 names, but x.data says classes=3");
+    data_error("classes=3\nlabels=l.txt",
+               "l.txt: has 2 labels, but x.data says classes=3: correct one of them");
     assert_int_equal(put_text("n.txt", "a\nb\nc\n"), 0);
     d = data("classes=3\nlabels=l.txt\nnames=n.txt\ntrain=t.list\n");
     set_error(d, SPLIT_TRAIN, "l.txt: has 2 labels, but x.data says classes=3");
+    data_file_free(d);
+}
+
+/* Without the count the remark would be class 0, and 'dog' none. */
+static void labels_are_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(put_text("l.txt", "\n# my names\ncat\ndog\n"), 0);
+    assert_int_equal(put_text("t.list", "1_cat\n2_cat\n"), 0);
+    data_error("classes=2\nlabels=l.txt",
+               "l.txt: has 3 labels, but x.data says classes=2: correct one of them "
+               "(line 2 is '# my names': every line is a label)");
+    /* names may be more */
+    struct data_file *d = data("classes=2\nlabels=l.txt\nnames=l.txt\ntrain=t.list\n");
+    assert_string_equal(
+        said, "warning: l.txt:2: '# my names' is taken as the name of class 0: every line is a name\n");
+    set_error(d, SPLIT_TRAIN, "l.txt: has 3 labels, but x.data says classes=2: correct one of them");
+    data_file_free(d);
+}
+
+/* The file name decides before folders, so an index in it can take every image from the classes meant. */
+static void classes_without_images_are_warned_of(void **state)
+{
+    (void)state;
+    assert_int_equal(put_text("l.txt", "moon\nsun\n7\n"), 0);
+    assert_int_equal(put_text("t.list", "d/sun/img_7.png\nd/moon/img_17.png\n"), 0);
+    struct data_file *d = data("classes=3\nlabels=l.txt\ntrain=t.list\n");
+    struct dataset *s = set(d, SPLIT_TRAIN);
+    assert_int_equal(s->count[2], 2);
+    assert_non_null(strstr(said, "2 of 2 images have several labels in their path; 'd/sun/img_7.png'"));
+    assert_non_null(strstr(said,
+                           "\nwarning: t.list: class 'moon' has no image (2 of 3 classes have none): check "
+                           "the labels and the paths, first 'd/sun/img_7.png', taken as '7'\n"));
+    dataset_close(s);
+    data_file_free(d);
+}
+
+/* At once: nobody ever writes to the pipes. */
+static void pipes_are_refused(void **state)
+{
+    (void)state;
+    const uint32_t dim[] = { 1, 1, 1 };
+    const uint8_t pixel = 9;
+    assert_int_equal(mkfifo("t-images-idx3.gz", 0600), 0);
+    assert_int_equal(mkfifo("v-labels-idx1", 0600), 0);
+    assert_int_equal(put_idx("v-images-idx3", 3, dim, &pixel, 1), 0);
+    assert_int_equal(put_text("l.txt", "cat\ndog\n"), 0);
+    struct data_file *d = data("classes=2\nlabels=l.txt\ntrain=t-images-idx3.gz\nvalid=v-images-idx3\n");
+    set_error(d, SPLIT_TRAIN, "t-images-idx3.gz: is not a regular file");
+    set_error(d, SPLIT_VALID, "v-labels-idx1: is not a regular file");
     data_file_free(d);
 }
 
@@ -420,6 +481,9 @@ int main(void)
         CASE(class_of_a_path),
         CASE(lists_are_labelled),
         CASE(bad_lists),
+        CASE(labels_are_counted),
+        CASE(classes_without_images_are_warned_of),
+        CASE(pipes_are_refused),
         CASE(many_labels),
         CASE(samples_of_lists),
         CASE(idx_plain_and_zipped),

@@ -127,6 +127,8 @@ static void damaged_files_are_errors(void **state)
     expect_error("missing.png", E_FILE, "no such file");
     assert_int_equal(mkdir(in("dir.png"), 0777), 0);
     expect_error("dir.png", E_FILE, "folder");
+    assert_int_equal(mkfifo(in("pipe.png"), 0600), 0);
+    expect_error("pipe.png", E_FILE, "is not a regular file");
     assert_int_equal(put_text(in("zero.png"), ""), 0);
     expect_error("zero.png", E_FORMAT, "empty");
     assert_int_equal(put_text(in("text.png"), "just a line of text, which is no image at all\n"), 0);
@@ -177,7 +179,18 @@ static void overfull_jpeg_tables_are_refused(void **state)
     assert_int_equal(put_bytes(in("b.jpg"), jpeg, sizeof head + 2), 0);
     expect_error("b.jpg", E_FORMAT, "Huffman");
     assert_int_equal(put_bytes(in("c.jpg"), jpeg, sizeof head), 0); /* those in the APP0 segment are none */
-    expect_error("c.jpg", E_FORMAT, "not an image");
+    expect_error("c.jpg", E_FORMAT, "is a damaged JPEG image");
+}
+
+static void put_png_head(const char *name, uint32_t w, uint32_t h, uint8_t color)
+{
+    uint8_t png[64] = "\x89PNG\r\n\x1a\n", head[13] = { 0 };
+    big_endian(head, w);
+    big_endian(head + 4, h);
+    head[8] = 8;
+    head[9] = color;
+    uint8_t *end = png_chunk(png + 8, "IHDR", head, 13);
+    assert_int_equal(put_bytes(in(name), png, (size_t)(end - png)), 0);
 }
 
 static void absurd_sizes_are_refused(void **state)
@@ -187,10 +200,27 @@ static void absurd_sizes_are_refused(void **state)
     expect_error("big.pgm", E_FORMAT, "2^28");
     assert_int_equal(put_text(in("none.pgm"), "P5 0 5 255\n"), 0);
     expect_error("none.pgm", E_FORMAT, "without pixels");
-    uint8_t png[64] = "\x89PNG\r\n\x1a\n", head[13] = { 0, 0, 0x80, 0, 0, 0, 0x80, 0, 8, 2 };
-    uint8_t *end = png_chunk(png + 8, "IHDR", head, 13);
-    assert_int_equal(put_bytes(in("big.png"), png, (size_t)(end - png)), 0);
-    expect_error("big.png", E_FORMAT, "big.png");
+    put_png_head("big.png", 30000, 30000, 2);
+    expect_error("big.png", E_FORMAT, "has 30000 x 30000 pixels, expected at most 2^28 in all");
+    put_png_head("none.png", 0, 7, 2);
+    expect_error("none.png", E_FORMAT, "without pixels: 0 x 7");
+    put_png_head("odd.png", 7, 7, 1); /* no such colour type */
+    expect_error("odd.png", E_FORMAT, "is a damaged PNG image, or of a variant that is not supported");
+}
+
+static void other_kinds_of_pnm_are_named(void **state)
+{
+    (void)state;
+    const char *kinds[] = { "P1", "P2", "P3", "P4", "P7" };
+    for (int i = 0; i < 5; i++) {
+        char text[40], part[80];
+        snprintf(text, sizeof text, "%s\n2 1\n255\n0 1 0 1 0 1\n", kinds[i]);
+        snprintf(part, sizeof part, "is a PNM image of kind %s, expected binary PNM (P5, P6)", kinds[i]);
+        assert_int_equal(put_text(in("a.pnm"), text), 0);
+        expect_error("a.pnm", E_FORMAT, part);
+    }
+    assert_int_equal(put_text(in("a.pnm"), "P3x is no image"), 0);
+    expect_error("a.pnm", E_FORMAT, "binary PNM (P5, P6))");
 }
 
 static void near(const float *x, const double *want, int n)
@@ -273,6 +303,7 @@ int main(void)
         CASE(short_bmp_is_an_error),
         CASE(overfull_jpeg_tables_are_refused),
         CASE(absurd_sizes_are_refused),
+        CASE(other_kinds_of_pnm_are_named),
         CASE(resize_is_corner_aligned),
         CASE(center_takes_the_middle),
         CASE(letterbox_keeps_the_shape),

@@ -321,6 +321,29 @@ static void training_programs_come_first(void **state)
     tiny_close(&t);
 }
 
+/* ---- losses in places where they can do nothing ---- */
+
+static void opens_for_training(const char *cfg, const char *refusal)
+{
+    struct err e = { 0 };
+    struct program_desc train = { .rows = 4, .train = 1 };
+    ok(tiny_net(&t, cfg, NULL, &e), &e);
+    refused(program_open(&t.p, t.net, &train, &e), E_CFG, &e, refusal);
+    tiny_close(&t);
+}
+
+static void losses_out_of_place(void **state)
+{
+    (void)state;
+    bad(NET(4) CONV(2) HEAD "[itra]\n", "[itra] must stand before the classifier");
+    bad(NET(4) CONV(2) HEAD "[itra]\n[cost]\n", "[itra] must stand before the classifier");
+    bad(NET(4) CONV(2) HEAD "[center]\n", "[center] must stand before the classifier");
+    bad(NET(4) "[itra]\n" CONV(2) HEAD, "[itra] no layer that learns comes before it");
+    bad(NET(4) CONV(2) "[cost]\n" CONV(2) HEAD, "[cost] must be the last layer");
+    opens_for_training(NET(4) CONV(2), "is the last layer, and nothing is to be learnt");
+    opens_for_training(NET(4) CONV(2) HEAD "[dropout]\n", "is the last layer, and nothing is to be learnt");
+}
+
 /* ---- the second mini-batch ---- */
 
 static void several_itra_must_agree(void **state)
@@ -498,6 +521,7 @@ int main(void)
         cmocka_unit_test(too_large_is_refused_before_memory_is_asked_for),
         cmocka_unit_test(absurd_sizes),
         cmocka_unit_test(training_programs_come_first),
+        cmocka_unit_test(losses_out_of_place),
         cmocka_unit_test(several_itra_must_agree),
         cmocka_unit_test(plain_and_paired_share_parameters),
         cmocka_unit_test(cross_entropy_and_smoothing),

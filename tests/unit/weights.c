@@ -190,6 +190,34 @@ static void long_ones_are_of_another_cfg(void **state)
     tiny_close(&t);
 }
 
+/* NaN and infinity anywhere, and a negative variance, are refused before anything changes. */
+static void numbers_that_cannot_be(void **state)
+{
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    (void)state;
+    fresh(CFG, 0);
+    for (int i = 0; i < FLOATS; i++) {
+        struct err e = { 0 };
+        struct image f = file_of(0, 2, 77, 1, FLOATS);
+        int layers;
+        memcpy(f.bytes + HEADER + 4 * i, &bad[i % 3], 4);
+        refused(load(&f, 0, &layers, &e), E_FORMAT, &e, "these weights are damaged");
+        for (int k = 0; k < PARAMS; k++) is_untouched(k);
+    }
+    for (int i = 0, refusals = 0; i <= FLOATS; i++) {
+        struct image f = file_of(0, 2, 77, 1, FLOATS);
+        const float minus = -1;
+        int layers;
+        if (i == FLOATS) {
+            assert_int_equal(refusals, 3 + 2); /* of the two normalised layers */
+            break;
+        }
+        memcpy(f.bytes + HEADER + 4 * i, &minus, 4);
+        refusals += load(&f, 0, &layers, NULL) == E_FORMAT;
+    }
+    tiny_close(&t);
+}
+
 static void partial_ones_end_between_layers(void **state)
 {
     static const int floats[] = { 0, FLOATS0, FLOATS0 + FLOATS1, FLOATS }, layers[] = { 0, 1, 2, 4 },
@@ -298,6 +326,7 @@ int main(void)
         cmocka_unit_test(partial_ones_end_between_layers),
         cmocka_unit_test(dontload_skips_a_layer),
         cmocka_unit_test(dontloadscales_skips_the_triple),
+        cmocka_unit_test(numbers_that_cannot_be),
         cmocka_unit_test(not_weights),
         cmocka_unit_test(saving_is_the_inverse),
         cmocka_unit_test(training_only_layers_leave_no_trace),
