@@ -107,4 +107,34 @@ done
 $other classifier valid mini.data stripped.cfg $weights 2>/dev/null | grep 'top 1:' | tail -n 1 >theirs
 "$DARKNET" classifier valid mini.data stripped.cfg $weights -v 2>/dev/null | grep '^5: top 1:' >ours
 check "valid: the same score" cmp ours theirs
+
+# ---- an output that cannot be written; numbers that are none ----
+for ((i = 0; i < 400; i++)); do cat all.list; done >many.list
+{ "$DARKNET" classifier predict mini.data mini.cfg $weights -list many.list -threads 1 2>pipe.err; echo $? >pipe.status; } |
+    head -n 1 >/dev/null
+check "a closed pipe: status 1" test "$(cat pipe.status)" = 1
+check "a closed pipe: one line" test "$(cat pipe.err)" = "darknet: standard output: Broken pipe"
+if [ -c /dev/full ]; then
+    for command in help version "ops mini.cfg" "classifier valid mini.data mini.cfg $weights" "strip mini.cfg"; do
+        "$DARKNET" $command >/dev/full 2>full.err
+        check "a full output, $command: status 1" test $? = 1
+        check "a full output, $command: said why" test "$(cat full.err)" = "darknet: standard output: No space left on device"
+    done
+fi
+bytes=$(wc -c <$weights)
+huge() { # the last layer's weights, 3 x 12, become as large as floats get: finite, but their sums are not
+    head -c $((bytes - 144)) $weights
+    for ((i = 0; i < 36; i++)); do printf '\377\377\177\177'; done
+}
+huge >huge.weights
+for command in valid "predict -center"; do
+    image=
+    [ "$command" = valid ] || image=img/0_ant.ppm
+    "$DARKNET" classifier $command mini.data mini.cfg huge.weights $image >nan.out 2>nan.err
+    check "$command: not a number: status 1" test $? = 1
+    check "$command: not a number: said so" grep -q '^darknet: .*not a number' nan.err
+    check "$command: not a number: none is printed" sh -c "! grep -qi nan nan.out"
+done
+"$DARKNET" classifier valid mini.data mini.cfg $weights -set net.batch=100000 -set net.subdivisions=50000 >rows.out 2>rows.err
+check "valid takes the rows of a mini-batch" test $? = 0
 finish

@@ -48,6 +48,9 @@ check "itra: a warning about few rows names the keys" grep -q 'match=class.*aver
 
 check "weights go on counting" run again plain.cfg plain/plain_final.weights
 check "at the end already: said so" grep -q 'iteration 20 of 20; use -clear or raise max_batches' again.err
+check "at the end already: no lock is left" test -z "$(ls again)"
+run plain plain.cfg -resume plain/plain_last.state
+check "a state at the end already: raise max_batches" grep -q 'iteration 20 of 20; raise max_batches' plain.err
 check "at the end already: nothing is written" test ! -e again/plain_final.weights
 check "-clear counts from 0" run clear plain.cfg plain/plain_final.weights -clear
 check "-clear trains 20 iterations" test "$(grep -cE "$line" clear.out)" = 20
@@ -58,6 +61,9 @@ check "they are numbers 21 and 22" grep -qE '^21, 7.000: ' more.out
 check "weights of the first layers are accepted" run part plain.cfg part.weights
 # Layers 3 and 4 have nothing to load.
 check "and it is said which" grep -q 'layers 0..4 loaded, the rest random' part.err
+head -c 20 plain/plain_final.weights >header.weights
+check "weights without a layer" run header plain.cfg header.weights -set net.max_batches=21
+check "weights without a layer: said so" grep -q 'only a header: all layers are random' header.err
 
 # ---- collapse: nothing is learnt at rate 0, so the CE stays at ln 3 ----
 run stuck itra.cfg -set net.learning_rate=0 -set net.batch=18 -set net.subdivisions=1 -set net.max_batches=230 \
@@ -132,4 +138,74 @@ check "SIGTERM: it is said how to go on" grep -q -e '-resume stopped/plain_last.
 at=$(grep -E "$line" stopped.out | tail -n 1 | cut -d, -f1)
 run stopped plain.cfg -resume stopped/plain_last.state -set net.max_batches=$((at + 1))
 check "and it goes on at the next iteration" grep -qE "^$((at + 1)), " stopped.out
+
+wait_for() { # wait_for COMMAND...: until it succeeds, at most 10 seconds
+    for ((i = 0; i < 100; i++)); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.1
+    done
+    return 1
+}
+start() { # start FOLDER ARGS...: an endless run in the background; $! is its process
+    local to=$1
+    shift
+    sed "s|^backup.*|backup = $to|" mini.data >"$to.data"
+    "$DARKNET" classifier train "$to.data" plain.cfg -threads 1 -set net.max_batches=0 "$@" >"$to.out" 2>"$to.err" &
+}
+
+# ---- a terminal that closes; two runs in one folder; what a killed run leaves ----
+start hung
+wait_for grep -q '^9, ' hung.out
+run hung plain.cfg
+check "a second run is refused" grep -qE '^darknet: hung/plain_last.state.lock: another run \(process [0-9]+\)' hung.err
+kill -HUP $!
+wait $!
+check "SIGHUP: status 129" test $? = 129
+check "SIGHUP: weights and state are saved" test -s hung/plain_last.weights -a -s hung/plain_last.state
+check "no lock is left" test ! -e hung/plain_last.state.lock
+(exit 0) &
+gone=$!
+wait $gone
+for name in last.weights last.state best.weights final.weights metrics.csv; do
+    : >"hung/plain_$name.tmp-$gone-0"
+    : >"hung/plain_$name.tmp-$$-0"
+done
+: >"hung/plain_last.weights.tmp-letter"
+run hung plain.cfg
+check "temporary files of dead processes go, others stay" test "$(ls hung | grep -c tmp-$gone),$(ls hung | grep -c tmp-)" = 0,6
+
+# ---- metrics of several runs ----
+check "metrics of an earlier run are kept" test "$(grep -c '^train,' hung/plain_metrics.csv)" = 20 -a -s hung/plain_metrics.csv.1
+check "and it is said where" grep -q 'hung/plain_metrics.csv.1$' hung.err
+run hung plain.cfg
+check "all of them" test "$(grep -c '^train,' hung/plain_metrics.csv.2)" = 20
+
+# ---- other images than those of the state ----
+sed "s|^train.*|train = $work/turned.list|;s|^backup.*|backup = plain|" mini.data >turned.data
+tac train.list >turned.list
+"$DARKNET" classifier train turned.data plain.cfg -resume plain/plain_last.state -set net.max_batches=21 >/dev/null 2>turned.err
+check "other training images are pointed out" grep -q 'training images are not those of this state' turned.err
+run plain plain.cfg -resume plain/plain_last.state -set net.max_batches=22
+check "the images of the last run are those that count" grep -q 'training images are not' plain.err
+run plain plain.cfg -resume plain/plain_last.state -set net.max_batches=23
+check "the same images are not pointed out" sh -c "! grep -q 'training images' plain.err"
+
+# ---- an output that cannot be written ----
+if [ -c /dev/full ]; then
+    sed "s|^backup.*|backup = full|" mini.data >full.data
+    "$DARKNET" classifier train full.data plain.cfg >/dev/full 2>full.err
+    check "a full output: status 1" test $? = 1
+    check "a full output: one line" test "$(grep '^darknet: ' full.err)" = "darknet: standard output: No space left on device"
+else
+    skip "a full output: no /dev/full"
+fi
+sed "s|^backup.*|backup = pipe|" mini.data >pipe.data
+{ "$DARKNET" classifier train pipe.data plain.cfg -set net.max_batches=0 2>pipe.err; echo $? >pipe.status; } | head -n 20 >pipe.out
+check "a closed pipe: status 1" test "$(cat pipe.status)" = 1
+check "a closed pipe: one line" grep -q '^darknet: standard output: Broken pipe; stopped and saved: go on with -resume pipe/' pipe.err
+check "a closed pipe: weights and state are saved" test -s pipe/plain_last.weights -a -s pipe/plain_last.state
+sed "s|^backup.*|backup = closed|" mini.data >closed.data
+"$DARKNET" classifier train closed.data plain.cfg <&- >&- 2>&-
+check "closed streams: status 0" test $? = 0
+check "closed streams: files are whole" cmp closed/plain_best.weights hung/plain_best.weights
 finish
