@@ -1,6 +1,7 @@
 #include "err.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Names and values from files may hold anything; a message is one line and changes no terminal. */
 static void make_printable(char *s)
@@ -30,11 +31,12 @@ int fail(struct err *e, int code, const char *fmt, ...)
 
 int fail_at(struct err *e, int code, const char *file, int line, const char *fmt, ...)
 {
-    char place[240];
-    if (line > 0)
-        snprintf(place, sizeof place, "%.200s:%d: ", file, line);
-    else
-        snprintf(place, sizeof place, "%.200s: ", file);
+    char place[240], number[16] = "";
+    size_t length = strlen(file), head = 60, end = 137;
+    int cut = length > head + 3 + end; /* a long path loses its middle: the differences are at its end */
+    if (line > 0) snprintf(number, sizeof number, ":%d", line);
+    snprintf(place, sizeof place, "%.*s%s%s%s: ", cut ? (int)head : 200, file, cut ? "..." : "",
+             cut ? file + length - end : "", number);
     va_list ap;
     va_start(ap, fmt);
     put(e, code, place, fmt, ap);

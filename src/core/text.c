@@ -184,7 +184,8 @@ const char *text_nearest(const char *word, const void *names, size_t n, size_t s
         memcpy(&name, (const char *)names + i * stride, sizeof name);
         if (!name) break;
         if (strlen(name) >= WORD) continue;
-        size_t d = length > 2 && !strncmp(word, name, length) ? 1 : distance(word, name); /* or its beginning */
+        int beginning = length > 2 && !strncmp(word, name, length);
+        size_t d = beginning ? 1 : distance(word, name);
         if (d < best || (d == best && !nearest)) {
             best = d;
             nearest = name;
