@@ -5,8 +5,8 @@
 #include "core/mem.h"
 
 const char *const act_names[ACT_COUNT + 1] = {
-    "linear", "relu", "relu6", "leaky", "relie", "ramp", "logistic", "loggy",   "tanh",  "elu",
-    "selu",   "gelu", "swish", "mish",  "hard_mish", "plse", "hardtan", "lhtan", "stair", NULL,
+    "linear", "relu", "relu6", "leaky", "relie",     "ramp", "logistic", "loggy", "tanh",  "elu",
+    "selu",   "gelu", "swish", "mish",  "hard_mish", "plse", "hardtan",  "lhtan", "stair", NULL,
 };
 
 int act_from_output(enum act a)
@@ -53,7 +53,8 @@ int backend_open(struct backend **out, const char *device, int threads, struct e
     int index = 0, used = 0;
     const struct backend_ops *ops = find(device, n);
     if (!ops) return unknown(device, e);
-    if (device[n] && (sscanf(device + n, ":%d%n", &index, &used) != 1 || device[n + (size_t)used] || index < 0))
+    if (device[n] &&
+        (sscanf(device + n, ":%d%n", &index, &used) != 1 || device[n + (size_t)used] || index < 0))
         return fail(e, E_DEVICE, "device '%.60s': expected a number after ':', as in cuda:0", device);
     struct backend *be = mem_alloc(1, sizeof *be);
     if (!be) return fail(e, E_MEM, "no memory to open device %s", ops->name);

@@ -1,19 +1,21 @@
 /* What layers and devices know of one another, and nothing else: tables of planned operations.
  *
- * An operation is planned once, when shapes are known and before memory is (plan: choose an implementation and a
- * layout, say how many bytes it wants), and then run many times (forward, backward: no allocation, cannot run out of
- * memory). Plans are made in network order: an operation is told the layout of its input and chooses that of its
- * output. Two backends, or two backends of one kind, work side by side in one process.
+ * An operation is planned once, when shapes are known and before memory is (plan: choose an implementation
+ * and a layout, say how many bytes it wants), and then run many times (forward, backward: no allocation,
+ * cannot run out of memory). Plans are made in network order: an operation is told the layout of its input
+ * and chooses that of its output. Two backends, or two backends of one kind, work side by side in one
+ * process.
  *
  * Conventions
- *  - Shapes are logical: n images (rows), c channels, h rows and w columns of pixels. Memory order belongs to the
- *    backend; rows are always outermost, so that the first k rows of a tensor are a prefix of its memory.
+ *  - Shapes are logical: n images (rows), c channels, h rows and w columns of pixels. Memory order belongs to
+ * the backend; rows are always outermost, so that the first k rows of a tensor are a prefix of its memory.
  *  - Gradients are dLoss/dx. `add` nonzero: add to what is there; else overwrite.
- *  - Everything passed to forward/backward is backend memory unless it says host. Pointers to tensors whose gradient
- *    nobody wants are NULL.
+ *  - Everything passed to forward/backward is backend memory unless it says host. Pointers to tensors whose
+ * gradient nobody wants are NULL.
  *  - Backward covers the first `rows_back` rows only; the gradient memory behind them is not touched.
- *  - plan returns OK or an error that names what the backend cannot do. forward and backward return OK or a code;
- *    what a device finds out later comes from sync. drop accepts a plan that was never made (self == NULL).
+ *  - plan returns OK or an error that names what the backend cannot do. forward and backward return OK or a
+ * code; what a device finds out later comes from sync. drop accepts a plan that was never made (self ==
+ * NULL).
  *  - Results depend on inputs, shapes and the number of threads only, never on timing.
  */
 #ifndef BACKEND_BACKEND_H
@@ -38,8 +40,26 @@ struct tensor {
 
 /* Activations, in the order of act_names. The maths is in scalar.h. */
 enum act {
-    ACT_LINEAR, ACT_RELU, ACT_RELU6, ACT_LEAKY, ACT_RELIE, ACT_RAMP, ACT_LOGISTIC, ACT_LOGGY, ACT_TANH, ACT_ELU,
-    ACT_SELU, ACT_GELU, ACT_SWISH, ACT_MISH, ACT_HARD_MISH, ACT_PLSE, ACT_HARDTAN, ACT_LHTAN, ACT_STAIR, ACT_COUNT
+    ACT_LINEAR,
+    ACT_RELU,
+    ACT_RELU6,
+    ACT_LEAKY,
+    ACT_RELIE,
+    ACT_RAMP,
+    ACT_LOGISTIC,
+    ACT_LOGGY,
+    ACT_TANH,
+    ACT_ELU,
+    ACT_SELU,
+    ACT_GELU,
+    ACT_SWISH,
+    ACT_MISH,
+    ACT_HARD_MISH,
+    ACT_PLSE,
+    ACT_HARDTAN,
+    ACT_LHTAN,
+    ACT_STAIR,
+    ACT_COUNT
 };
 extern const char *const act_names[ACT_COUNT + 1]; /* "linear", "relu", ..., NULL */
 
@@ -52,17 +72,19 @@ struct backend {
     int threads; /* compute threads, >= 1 */
 };
 
-/* ---- linear maps: convolution and dense ---------------------------------------------------------------------- */
+/* ---- linear maps: convolution and dense
+ * ---------------------------------------------------------------------- */
 
 struct linear_desc {
-    const struct tensor *in;   /* shape and layout */
-    int size, stride, pad;     /* convolution: square window, stride, zero padding on each side */
-    int groups;                /* convolution: 1..c */
-    int train;                 /* 1: backward will be called, weights are the model's; 0: inference only */
-    int rows_back;             /* rows of the backward pass, <= in->shape.n */
-    int need_gx, add_gx;       /* will backward be given gx, and with which add */
-    enum act act;              /* inference: fuse this activation if you can (see fused) */
-    const struct layout *weights; /* NULL: choose; else the weights are stored so (by a plan for other rows) */
+    const struct tensor *in; /* shape and layout */
+    int size, stride, pad;   /* convolution: square window, stride, zero padding on each side */
+    int groups;              /* convolution: 1..c */
+    int train;               /* 1: backward will be called, weights are the model's; 0: inference only */
+    int rows_back;           /* rows of the backward pass, <= in->shape.n */
+    int need_gx, add_gx;     /* will backward be given gx, and with which add */
+    enum act act;            /* inference: fuse this activation if you can (see fused) */
+    const struct layout
+        *weights; /* NULL: choose; else the weights are stored so (by a plan for other rows) */
 };
 struct linear_plan {
     size_t weight_bytes;          /* of the packed weights */
@@ -73,24 +95,28 @@ struct linear_plan {
 };
 struct linear_ops {
     /* Fills *plan, and layout and bytes of *out, whose shape is set (dense: c outputs, h = w = 1). */
-    int (*plan)(struct backend *, const struct linear_desc *, struct tensor *out, struct linear_plan *, struct err *);
+    int (*plan)(struct backend *, const struct linear_desc *, struct tensor *out, struct linear_plan *,
+                struct err *);
     /* Host weights in .weights order (O, I/groups, H, W; dense: O, C*H*W) to packed ones and back. */
     int (*pack)(const struct linear_plan *, const real *host, void *w);
     int (*unpack)(const struct linear_plan *, const void *w, real *host);
     /* y = x * w (+ bias[o], unless NULL). Cross-correlation; dense flattens its input in C,H,W order. */
-    int (*forward)(const struct linear_plan *, const void *x, const void *w, const real *bias, void *y, void *scratch);
+    int (*forward)(const struct linear_plan *, const void *x, const void *w, const real *bias, void *y,
+                   void *scratch);
     /* gx (may be NULL) is added to as planned; gw (packed as w) and gbias (may be NULL) as `add` says. */
-    int (*backward)(const struct linear_plan *, const void *x, const void *w, const void *gy, void *gx, void *gw,
-                    real *gbias, int add, void *scratch);
+    int (*backward)(const struct linear_plan *, const void *x, const void *w, const void *gy, void *gx,
+                    void *gw, real *gbias, int add, void *scratch);
     void (*drop)(struct linear_plan *);
 };
 
-/* ---- batch normalisation (+ activation) ------------------------------------------------------------------------ */
+/* ---- batch normalisation (+ activation)
+ * ------------------------------------------------------------------------ */
 
 struct norm_desc {
     const struct tensor *in;
     int train;
-    int splits;    /* 1, or 2: statistics of rows [0, first) and [first, n) apart, as two forward passes would have */
+    int splits;    /* 1, or 2: statistics of rows [0, first) and [first, n) apart, as two forward passes would
+                      have */
     int first;     /* rows of the first half when splits == 2 */
     int rows_back; /* n, or with splits == 2 also `first`: the backward pass of the first half only */
     enum act act;  /* fuse it if you can; only activations for which act_from_output holds are asked for */
@@ -104,23 +130,26 @@ struct norm_plan {
 };
 struct norm_ops {
     /* out: shape set; gets the layout of in. */
-    int (*plan)(struct backend *, const struct norm_desc *, struct tensor *out, struct norm_plan *, struct err *);
-    /* y = act(scale * (x - mean) / sqrt(var + 1e-5) + bias), per channel; scale, bias, mean, var: c values each.
-     * train: mean and (biased) variance of the batch, per split, saved in stats; the running ones, mean and var, move
-     * once: r += pace * (batch - r), batch = the average over the splits of mean and of unbiased variance
-     * (v * N/(N-1), N = rows*h*w of the split). Where all of var is still 0 (never updated) pace is taken as 1.
-     * Batch statistics that are not finite leave the running ones of that channel alone.
+    int (*plan)(struct backend *, const struct norm_desc *, struct tensor *out, struct norm_plan *,
+                struct err *);
+    /* y = act(scale * (x - mean) / sqrt(var + 1e-5) + bias), per channel; scale, bias, mean, var: c values
+     * each. train: mean and (biased) variance of the batch, per split, saved in stats; the running ones, mean
+     * and var, move once: r += pace * (batch - r), batch = the average over the splits of mean and of
+     * unbiased variance (v * N/(N-1), N = rows*h*w of the split). Where all of var is still 0 (never updated)
+     * pace is taken as 1. Batch statistics that are not finite leave the running ones of that channel alone.
      * infer: mean and var are used, stats and workspace are NULL. x == y is not allowed. */
-    int (*forward)(const struct norm_plan *, const void *x, const real *scale, const real *bias, real *mean, real *var,
-                   double pace, void *stats, void *workspace, void *y, void *scratch);
-    /* gx may be gy (in place). gscale and gbias as `add` says. y is the output of forward: for activations without a
-     * workspace. */
-    int (*backward)(const struct norm_plan *, const void *x, const void *y, const real *scale, const void *stats,
-                    const void *workspace, const void *gy, void *gx, real *gscale, real *gbias, int add, void *scratch);
+    int (*forward)(const struct norm_plan *, const void *x, const real *scale, const real *bias, real *mean,
+                   real *var, double pace, void *stats, void *workspace, void *y, void *scratch);
+    /* gx may be gy (in place). gscale and gbias as `add` says. y is the output of forward: for activations
+     * without a workspace. */
+    int (*backward)(const struct norm_plan *, const void *x, const void *y, const real *scale,
+                    const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
+                    real *gbias, int add, void *scratch);
     void (*drop)(struct norm_plan *);
 };
 
-/* ---- element by element ----------------------------------------------------------------------------------------- */
+/* ---- element by element
+ * ----------------------------------------------------------------------------------------- */
 
 struct act_desc {
     const struct tensor *in;
@@ -132,7 +161,8 @@ struct act_plan {
     void *self;
 };
 struct act_ops {
-    int (*plan)(struct backend *, const struct act_desc *, struct tensor *out, struct act_plan *, struct err *);
+    int (*plan)(struct backend *, const struct act_desc *, struct tensor *out, struct act_plan *,
+                struct err *);
     /* y may be x when act_from_output(act), or when no backward follows. */
     int (*forward)(const struct act_plan *, const void *x, void *y, void *scratch);
     /* x may be NULL when act_from_output(act), y when not. gx may be gy when add is 0. */
@@ -153,21 +183,26 @@ struct drop_plan {
     void *self;
 };
 struct drop_ops {
-    int (*plan)(struct backend *, const struct drop_desc *, struct tensor *out, struct drop_plan *, struct err *);
+    int (*plan)(struct backend *, const struct drop_desc *, struct tensor *out, struct drop_plan *,
+                struct err *);
     int (*forward)(const struct drop_plan *, uint64_t key, const void *x, void *y, void *scratch);
     int (*backward)(const struct drop_plan *, uint64_t key, const void *gy, void *gx, int add, void *scratch);
     void (*drop)(struct drop_plan *);
 };
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------ */
+/* ---- pooling
+ * ------------------------------------------------------------------------------------------------------ */
 
-enum pool_kind { POOL_MAX, POOL_AVERAGE }; /* average is over the whole map: out is n,c,1,1; size, stride, pad unused */
+enum pool_kind {
+    POOL_MAX,
+    POOL_AVERAGE
+}; /* average is over the whole map: out is n,c,1,1; size, stride, pad unused */
 
 struct pool_desc {
     const struct tensor *in;
     enum pool_kind kind;
-    int size, stride, pad; /* Darknet's: pad is the total; a window starts at i*stride - pad/2 (C division); cells
-                              outside count as -infinity; every window has a cell inside */
+    int size, stride, pad; /* Darknet's: pad is the total; a window starts at i*stride - pad/2 (C division);
+                              cells outside count as -infinity; every window has a cell inside */
     int train, rows_back;
 };
 struct pool_plan {
@@ -176,18 +211,22 @@ struct pool_plan {
     void *self;
 };
 struct pool_ops {
-    int (*plan)(struct backend *, const struct pool_desc *, struct tensor *out, struct pool_plan *, struct err *);
+    int (*plan)(struct backend *, const struct pool_desc *, struct tensor *out, struct pool_plan *,
+                struct err *);
     /* Of equal maxima the first in row order wins. */
     int (*forward)(const struct pool_plan *, const void *x, void *y, void *workspace, void *scratch);
-    int (*backward)(const struct pool_plan *, const void *workspace, const void *gy, void *gx, int add, void *scratch);
+    int (*backward)(const struct pool_plan *, const void *workspace, const void *gy, void *gx, int add,
+                    void *scratch);
     void (*drop)(struct pool_plan *);
 };
 
-/* ---- joining ------------------------------------------------------------------------------------------------------- */
+/* ---- joining
+ * ------------------------------------------------------------------------------------------------------- */
 
-/* Addition, pjreddie's [shortcut]: out has the shape of a. On the overlap (min of the channels; where the sizes differ
- * b is strided by b.w / a.w, or scattered by a.w / b.w, whole-number factors) out = alpha * a + beta * b; elsewhere
- * out = a. Then the activation (only such that act_from_output holds, and only if fused). */
+/* Addition, pjreddie's [shortcut]: out has the shape of a. On the overlap (min of the channels; where the
+ * sizes differ b is strided by b.w / a.w, or scattered by a.w / b.w, whole-number factors) out = alpha * a +
+ * beta * b; elsewhere out = a. Then the activation (only such that act_from_output holds, and only if fused).
+ */
 struct add_desc {
     const struct tensor *a, *b;
     double alpha, beta;
@@ -207,25 +246,29 @@ struct join_plan {
     void *self;
 };
 struct join_ops {
-    int (*plan_add)(struct backend *, const struct add_desc *, struct tensor *out, struct join_plan *, struct err *);
+    int (*plan_add)(struct backend *, const struct add_desc *, struct tensor *out, struct join_plan *,
+                    struct err *);
     int (*plan_concat)(struct backend *, const struct concat_desc *, struct tensor *out, struct join_plan *,
                        struct err *);
     /* x: the inputs (a, b for addition). */
     int (*forward)(const struct join_plan *, const void *const *x, void *y, void *scratch);
-    /* gx[i] may be NULL; add[i] as for gx elsewhere (for addition as planned). y: the output, for the slope. */
+    /* gx[i] may be NULL; add[i] as for gx elsewhere (for addition as planned). y: the output, for the slope.
+     */
     int (*backward)(const struct join_plan *, const void *y, const void *gy, void *const *gx, const int *add,
                     void *scratch);
     void (*drop)(struct join_plan *);
 };
 
-/* ---- softmax and cross-entropy --------------------------------------------------------------------------------------- */
+/* ---- softmax and cross-entropy
+ * --------------------------------------------------------------------------------------- */
 
 struct softmax_desc {
-    const struct tensor *in; /* c*h*w values a row, flattened in C,H,W order: `groups` groups of equal length */
+    const struct tensor
+        *in; /* c*h*w values a row, flattened in C,H,W order: `groups` groups of equal length */
     int groups;
     double temperature;
-    double smooth; /* label smoothing as AlexeyAB spells it: truth is 1-smooth on the class, smooth/(K-1) elsewhere,
-                      K = c*h*w; 0: one-hot */
+    double smooth; /* label smoothing as AlexeyAB spells it: truth is 1-smooth on the class, smooth/(K-1)
+                      elsewhere, K = c*h*w; 0: one-hot */
     int rows_back;
 };
 struct softmax_plan {
@@ -234,42 +277,47 @@ struct softmax_plan {
 };
 struct softmax_ops {
     /* out: the shape of in; gets a dense layout. */
-    int (*plan)(struct backend *, const struct softmax_desc *, struct tensor *out, struct softmax_plan *, struct err *);
+    int (*plan)(struct backend *, const struct softmax_desc *, struct tensor *out, struct softmax_plan *,
+                struct err *);
     /* p = softmax(x / temperature) per group. With label (backend memory, one int a row; NULL: none) also
-     * *loss = sum over the first `scored` rows of -sum_k truth_k log p_k, from the logits (finite for finite x);
-     * loss is backend memory. */
-    int (*forward)(const struct softmax_plan *, const void *x, const int *label, int scored, void *p, double *loss,
-                   void *scratch);
-    /* gx = J^T gy (gy NULL: 0) + for rows < scored d/dx (1/scored * sum of the losses above); label NULL: no loss. */
-    int (*backward)(const struct softmax_plan *, const void *p, const int *label, int scored, const void *gy, void *gx,
-                    int add, void *scratch);
+     * *loss = sum over the first `scored` rows of -sum_k truth_k log p_k, from the logits (finite for finite
+     * x); loss is backend memory. */
+    int (*forward)(const struct softmax_plan *, const void *x, const int *label, int scored, void *p,
+                   double *loss, void *scratch);
+    /* gx = J^T gy (gy NULL: 0) + for rows < scored d/dx (1/scored * sum of the losses above); label NULL: no
+     * loss. */
+    int (*backward)(const struct softmax_plan *, const void *p, const int *label, int scored, const void *gy,
+                    void *gx, int add, void *scratch);
     void (*drop)(struct softmax_plan *);
 };
 
-/* ---- optimiser ------------------------------------------------------------------------------------------------------- */
+/* ---- optimiser
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct sgd_step {
     double rate, momentum, decay;
     double average; /* the gradient is g * average: 1 / subdivisions */
 };
 struct sgd_ops {
-    /* v = momentum * v + (average * g + decay * w); w = w - rate * v, over n elements of any layout. The same step as
-     * Darknet's (u = -B v) and as PyTorch's SGD without dampening or Nesterov. */
+    /* v = momentum * v + (average * g + decay * w); w = w - rate * v, over n elements of any layout. The same
+     * step as Darknet's (u = -B v) and as PyTorch's SGD without dampening or Nesterov. */
     int (*update)(struct backend *, void *w, const void *g, void *v, size_t n, const struct sgd_step *);
     /* *bad (host) = 1 if any of n elements is not finite, else 0. */
     int (*finite)(struct backend *, const void *g, size_t n, int *bad);
 };
 
-/* ---- the backend ------------------------------------------------------------------------------------------------------- */
+/* ---- the backend
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct backend_ops {
-    const char *name; /* "ref", "cpu", "cuda" */
+    const char *name;             /* "ref", "cpu", "cuda" */
     const char *(*version)(void); /* libraries and versions, for `darknet version` */
     int (*open)(struct backend *, int index, struct err *); /* threads is set */
     void (*close)(struct backend *);
     size_t (*room)(struct backend *); /* bytes that alloc could still give, roughly */
-    int (*alloc)(struct backend *, size_t bytes, void **, struct err *); /* zeroed, aligned to 64 bytes or more */
-    void (*free)(struct backend *, void *);                              /* accepts NULL */
+    int (*alloc)(struct backend *, size_t bytes, void **,
+                 struct err *);             /* zeroed, aligned to 64 bytes or more */
+    void (*free)(struct backend *, void *); /* accepts NULL */
     int (*upload)(struct backend *, void *to, const void *host, size_t bytes);
     int (*download)(struct backend *, void *host, const void *from, size_t bytes);
     /* Any layout <-> dense N,C,H,W on the host, for the first `rows` rows from row `row` on. */
@@ -287,8 +335,8 @@ struct backend_ops {
     const struct sgd_ops *sgd;
 };
 
-/* Opens a device by name: "cpu", "ref". threads 0: one per core this process may use. Unknown or not built in: an
- * error that lists what is there. */
+/* Opens a device by name: "cpu", "ref". threads 0: one per core this process may use. Unknown or not built
+ * in: an error that lists what is there. */
 int backend_open(struct backend **, const char *device, int threads, struct err *);
 void backend_close(struct backend *); /* accepts NULL */
 

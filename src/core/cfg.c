@@ -32,9 +32,11 @@ static void drop_blanks(char *s)
 static int add_section(struct cfg *c, char *line, int number, struct err *e)
 {
     size_t n = strcspn(line, "]");
-    int closed = line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';'); /* a remark may follow */
+    int closed =
+        line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';'); /* a remark may follow */
     if (!closed || n < 2)
-        return fail_at(e, E_CFG, c->path, number, "expected a section name in brackets, as [net], got '%.60s'", line);
+        return fail_at(e, E_CFG, c->path, number,
+                       "expected a section name in brackets, as [net], got '%.60s'", line);
     line[n] = 0;
     void *array = c->section;
     TRY(grow(&array, c->n, &c->room, sizeof *c->section, e));
@@ -61,11 +63,13 @@ static int add_line(struct cfg *c, char *line, int number, struct err *e)
     if (*line == '[') return add_section(c, line, number, e);
     char *eq = strchr(line, '=');
     if (!c->n)
-        return fail_at(e, E_CFG, c->path, number, "'%.60s' stands outside a section: the first line must be [net]", line);
+        return fail_at(e, E_CFG, c->path, number,
+                       "'%.60s' stands outside a section: the first line must be [net]", line);
     if (!eq || eq == line || !eq[1])
         return fail_at(e, E_CFG, c->path, number, "expected key=value, got '%.60s'", line);
     *eq = 0;
-    return add_entry(&c->section[c->n - 1], (struct cfg_entry){ .key = line, .value = eq + 1, .line = number }, e);
+    return add_entry(&c->section[c->n - 1],
+                     (struct cfg_entry){ .key = line, .value = eq + 1, .line = number }, e);
 }
 
 static int is_net(const char *name) { return !strcmp(name, "net") || !strcmp(name, "network"); }
@@ -78,8 +82,8 @@ static int parse(struct cfg *c, size_t n, struct err *e)
     for (char *line; (line = lines_next(&lines));) TRY(add_line(c, line, lines.number, e));
     if (!c->n) return fail_at(e, E_CFG, c->path, 0, "the file has no sections: it must begin with [net]");
     if (!is_net(c->section[0].name))
-        return fail_at(e, E_CFG, c->path, c->section[0].line, "the first section must be [net] or [network], not [%.40s]",
-                       c->section[0].name);
+        return fail_at(e, E_CFG, c->path, c->section[0].line,
+                       "the first section must be [net] or [network], not [%.40s]", c->section[0].name);
     return OK;
 }
 
@@ -161,8 +165,8 @@ int cfg_override(struct cfg *c, const char *assignment, struct err *e)
     }
     if (found) return OK;
     const char *near = c->n ? text_nearest(s, &c->section[0].name, (size_t)c->n, sizeof *c->section) : NULL;
-    return fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]%s%s%s", assignment, c->path, s, near ? "; did you mean [" : "",
-                near ? near : "", near ? "]?" : "");
+    return fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]%s%s%s", assignment, c->path, s,
+                near ? "; did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
 const char *cfg_find(struct cfg_section *s, const char *key, int *line)

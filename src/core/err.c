@@ -48,7 +48,7 @@ const char *err_text(int code)
 {
     switch (code) {
     case OK: return "success";
-#define X(name, number, text)                                                                                    \
+#define X(name, number, text)                                                                                \
     case name: return text;
         ERR_LIST(X)
 #undef X

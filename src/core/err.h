@@ -1,15 +1,15 @@
-/* Errors are values: a function that can fail returns OK or a negative code and fills the caller's struct err.
- * Nothing below main.c prints or exits. */
+/* Errors are values: a function that can fail returns OK or a negative code and fills the caller's struct
+ * err. Nothing below main.c prints or exits. */
 #ifndef CORE_ERR_H
 #define CORE_ERR_H
 
-#define ERR_LIST(X)                                                                                              \
-    X(E_ARG, -1, "bad argument")                                                                                 \
-    X(E_CFG, -2, "bad configuration")                                                                            \
-    X(E_FILE, -3, "file cannot be read or written")                                                              \
-    X(E_FORMAT, -4, "bad file contents")                                                                         \
-    X(E_MEM, -5, "not enough memory")                                                                            \
-    X(E_DEVICE, -6, "device failure")                                                                            \
+#define ERR_LIST(X)                                                                                          \
+    X(E_ARG, -1, "bad argument")                                                                             \
+    X(E_CFG, -2, "bad configuration")                                                                        \
+    X(E_FILE, -3, "file cannot be read or written")                                                          \
+    X(E_FORMAT, -4, "bad file contents")                                                                     \
+    X(E_MEM, -5, "not enough memory")                                                                        \
+    X(E_DEVICE, -6, "device failure")                                                                        \
     X(E_NUMBER, -7, "a number is not finite")
 
 enum {
@@ -24,7 +24,8 @@ struct err {
     char msg[480]; /* one line for the user: place, what was found, what was expected, what to do */
 };
 
-/* Fills *e (NULL is allowed) and returns `code`. Call it once, where the fact is known; callers pass the code on. */
+/* Fills *e (NULL is allowed) and returns `code`. Call it once, where the fact is known; callers pass the code
+ * on. */
 int fail(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* As fail, with "file:line: " in front (line 0: the file alone). */
@@ -34,13 +35,14 @@ int fail_at(struct err *e, int code, const char *file, int line, const char *fmt
 /* Says what a code means in general, for callers that have no struct err. */
 const char *err_text(int code);
 
-#define TRY(call)                                                                                                \
-    do {                                                                                                         \
-        int rc_ = (call);                                                                                        \
-        if (rc_) return rc_;                                                                                     \
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        int rc_ = (call);                                                                                    \
+        if (rc_) return rc_;                                                                                 \
     } while (0)
 
-/* Where warnings and other remarks for the user go: the library has none of its own streams. say may be NULL. */
+/* Where warnings and other remarks for the user go: the library has none of its own streams. say may be NULL.
+ */
 struct notes {
     void (*say)(void *ctx, const char *line);
     void *ctx;

@@ -3,8 +3,8 @@
 #define CORE_MEM_H
 #include <stddef.h>
 
-/* `count` zeroed elements of `size` bytes, aligned to 64 bytes; NULL when memory is short or the product overflows.
- * A count of 0 gives a valid pointer. Release with mem_free. */
+/* `count` zeroed elements of `size` bytes, aligned to 64 bytes; NULL when memory is short or the product
+ * overflows. A count of 0 gives a valid pointer. Release with mem_free. */
 void *mem_alloc(size_t count, size_t size);
 
 /* Accepts NULL. */

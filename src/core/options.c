@@ -15,11 +15,12 @@ struct place {
 static int bad(struct err *e, const struct place *p, const char *value, const char *expected)
 {
     const char *path = p->line ? p->path : "-set";
-    return fail_at(e, E_CFG, path, p->line, "[%s] %s=%.60s: expected %s", p->section, p->key, value, expected);
+    return fail_at(e, E_CFG, path, p->line, "[%s] %s=%.60s: expected %s", p->section, p->key, value,
+                   expected);
 }
 
-/* The number at the start of s, which must end there, at a comma when `item`, or at a '#' (Darknet's cfgs have such
- * remarks). Returns what follows, or NULL. */
+/* The number at the start of s, which must end there, at a comma when `item`, or at a '#' (Darknet's cfgs
+ * have such remarks). Returns what follows, or NULL. */
 static const char *number(const char *s, int item, double *v)
 {
     char *end;
@@ -163,16 +164,18 @@ static const char *nearest_key(const struct key *const *tables, const char *word
 }
 
 /* The first of two equal keys counts: hardly what somebody meant who wrote the second. */
-static int twice(int strict, const char *path, const struct cfg_section *s, int i, const struct notes *notes, struct err *e)
+static int twice(int strict, const char *path, const struct cfg_section *s, int i, const struct notes *notes,
+                 struct err *e)
 {
     const struct cfg_entry *x = &s->entry[i];
     int k = 0;
     while (strcmp(s->entry[k].key, x->key)) k++;
     if (k == i) return OK;
     if (strict)
-        return fail_at(e, E_CFG, path, x->line, "[%s] %.40s= stands in line %d too: keep one of them", s->name, x->key,
-                       s->entry[k].line);
-    note(notes, "%s:%d: [%s] %.40s= stands in line %d too: that one counts", path, x->line, s->name, x->key, s->entry[k].line);
+        return fail_at(e, E_CFG, path, x->line, "[%s] %.40s= stands in line %d too: keep one of them",
+                       s->name, x->key, s->entry[k].line);
+    note(notes, "%s:%d: [%s] %.40s= stands in line %d too: that one counts", path, x->line, s->name, x->key,
+         s->entry[k].line);
     return OK;
 }
 
@@ -187,8 +190,9 @@ int options_unused(const struct key *const *tables, int strict, const char *path
         char hint[80] = "";
         if (near) snprintf(hint, sizeof hint, "; did you mean %s?", near);
         if (strict || !x->line)
-            return fail_at(e, E_CFG, x->line ? path : "-set", x->line, "[%s] has no key '%.40s'%s (see: darknet help %s)",
-                           s->name, x->key, hint, s->name);
+            return fail_at(e, E_CFG, x->line ? path : "-set", x->line,
+                           "[%s] has no key '%.40s'%s (see: darknet help %s)", s->name, x->key, hint,
+                           s->name);
         note(notes, "%s:%d: unused key '%.40s' in [%s]%s", path, x->line, x->key, s->name, hint);
     }
     return OK;

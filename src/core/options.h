@@ -30,15 +30,33 @@ struct key {
     const char *help;
 };
 
-#define INT_KEY(T, f, d, lo, hi, help)    { #f, KEY_INT, offsetof(struct T, f), d, lo, hi, NULL, help }
-#define REAL_KEY(T, f, d, lo, hi, help)   { #f, KEY_REAL, offsetof(struct T, f), d, lo, hi, NULL, help }
-#define WORD_KEY(T, f, d, words, help)    { #f, KEY_WORD, offsetof(struct T, f), d, 0, 0, words, help }
-#define EITHER_KEY(T, f, d, lo, hi, w, h) { #f, KEY_EITHER, offsetof(struct T, f), d, lo, hi, w, h }
-#define INTS_KEY(T, f, lo, hi, help)      { #f, KEY_INTS, offsetof(struct T, f), 0, lo, hi, NULL, help }
-#define LIST_KEY(T, f, lo, hi, help)      { #f, KEY_LIST, offsetof(struct T, f), 0, lo, hi, NULL, help }
+#define INT_KEY(T, f, d, lo, hi, help)                                                                       \
+    {                                                                                                        \
+#f, KEY_INT, offsetof(struct T, f), d, lo, hi, NULL, help                                            \
+    }
+#define REAL_KEY(T, f, d, lo, hi, help)                                                                      \
+    {                                                                                                        \
+#f, KEY_REAL, offsetof(struct T, f), d, lo, hi, NULL, help                                           \
+    }
+#define WORD_KEY(T, f, d, words, help)                                                                       \
+    {                                                                                                        \
+#f, KEY_WORD, offsetof(struct T, f), d, 0, 0, words, help                                            \
+    }
+#define EITHER_KEY(T, f, d, lo, hi, w, h)                                                                    \
+    {                                                                                                        \
+#f, KEY_EITHER, offsetof(struct T, f), d, lo, hi, w, h                                               \
+    }
+#define INTS_KEY(T, f, lo, hi, help)                                                                         \
+    {                                                                                                        \
+#f, KEY_INTS, offsetof(struct T, f), 0, lo, hi, NULL, help                                           \
+    }
+#define LIST_KEY(T, f, lo, hi, help)                                                                         \
+    {                                                                                                        \
+#f, KEY_LIST, offsetof(struct T, f), 0, lo, hi, NULL, help                                           \
+    }
 
-/* Fills `self` from a section through a table that ends with a NULL name. Several tables may fill several structs
- * from one section: call it for each, then options_unused. */
+/* Fills `self` from a section through a table that ends with a NULL name. Several tables may fill several
+ * structs from one section: call it for each, then options_unused. */
 int options_fill(void *self, const struct key *keys, const char *path, struct cfg_section *, struct err *);
 
 /* Every key that no table knew: a warning with "did you mean", or an error when `strict`.

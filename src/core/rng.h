@@ -28,7 +28,8 @@ static inline uint64_t rng_mix(uint64_t x)
 /* A key for one sequence; `sub` tells apart layers, lanes, steps. Keys can be chained: rng_key(key, a, b). */
 static inline uint64_t rng_key(uint64_t seed, uint64_t stream, uint64_t sub)
 {
-    return rng_mix(rng_mix(seed ^ 0x6a09e667f3bcc909u) + rng_mix(stream * 0x100000001b3u + 1) + rng_mix(~sub));
+    return rng_mix(rng_mix(seed ^ 0x6a09e667f3bcc909u) + rng_mix(stream * 0x100000001b3u + 1) +
+                   rng_mix(~sub));
 }
 
 /* 64 random bits: number `index` of the sequence `key`. */
@@ -43,7 +44,8 @@ static inline double rng_uniform(uint64_t key, uint64_t index)
 /* Uniform integer in [0, n), n > 0; the bias is below n / 2^64. */
 static inline uint64_t rng_below(uint64_t key, uint64_t index, uint64_t n)
 {
-    uint64_t r = rng_bits(key, index), hi = r >> 32, lo = r & 0xffffffffu; /* (r * n) >> 64 without 128 bits */
+    uint64_t r = rng_bits(key, index), hi = r >> 32,
+             lo = r & 0xffffffffu; /* (r * n) >> 64 without 128 bits */
     return n >> 32 ? r % n : (hi * n + ((lo * n) >> 32)) >> 32;
 }
 

@@ -12,10 +12,10 @@ static const struct key keys[] = {
 };
 
 static const char *const examples[] = {
-    "activation=relu",  "activation=relu6",     "activation=leaky", "activation=relie",   "activation=ramp",
-    "activation=logistic", "activation=loggy",  "activation=tanh",  "activation=elu",     "activation=selu",
-    "activation=gelu",  "activation=swish",     "activation=mish",  "activation=hard_mish", "activation=plse",
-    "activation=hardtan", "activation=lhtan",   "activation=stair", "activation=linear",  NULL,
+    "activation=relu",     "activation=relu6", "activation=leaky", "activation=relie",     "activation=ramp",
+    "activation=logistic", "activation=loggy", "activation=tanh",  "activation=elu",       "activation=selu",
+    "activation=gelu",     "activation=swish", "activation=mish",  "activation=hard_mish", "activation=plse",
+    "activation=hardtan",  "activation=lhtan", "activation=stair", "activation=linear",    NULL,
 };
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
@@ -50,8 +50,9 @@ static int backward(struct layer *l, const struct pass *p)
 {
     struct activation *s = l->self;
     int from_output = act_from_output((enum act)s->activation);
-    return p->be->ops->act->backward(&s->plan, from_output ? NULL : l->in[0]->x.data, from_output ? l->out->x.data : NULL,
-                                     l->out->g.data, l->in[0]->g.data, l->add[0], p->scratch);
+    return p->be->ops->act->backward(&s->plan, from_output ? NULL : l->in[0]->x.data,
+                                     from_output ? l->out->x.data : NULL, l->out->g.data, l->in[0]->g.data,
+                                     l->add[0], p->scratch);
 }
 
 static void drop(struct layer *l) { l->be->ops->act->drop(&((struct activation *)l->self)->plan); }

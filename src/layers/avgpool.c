@@ -18,7 +18,9 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct avgpool *s = l->self;
-    struct pool_desc d = { .in = &l->in[0]->x, .kind = POOL_AVERAGE, .train = l->train, .rows_back = l->rows_back };
+    struct pool_desc d = {
+        .in = &l->in[0]->x, .kind = POOL_AVERAGE, .train = l->train, .rows_back = l->rows_back
+    };
     TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     return OK;
@@ -33,7 +35,8 @@ static int forward(struct layer *l, const struct pass *p)
 static int backward(struct layer *l, const struct pass *p)
 {
     struct avgpool *s = l->self;
-    return p->be->ops->pool->backward(&s->plan, NULL, l->out->g.data, l->in[0]->g.data, l->add[0], p->scratch);
+    return p->be->ops->pool->backward(&s->plan, NULL, l->out->g.data, l->in[0]->g.data, l->add[0],
+                                      p->scratch);
 }
 
 static void drop(struct layer *l) { l->be->ops->pool->drop(&((struct avgpool *)l->self)->plan); }

@@ -1,14 +1,15 @@
-/* [center]: center loss (Wen, Zhang, Li, Qiao, ECCV 2016): lambda/(2m) sum |h - c_y|^2 over the m scored rows, and its
- * gradient lambda (h - c_y)/m. Centers start at 0 and move once per optimiser step, over the whole batch:
- * c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in the training state, not in
- * .weights. */
+/* [center]: center loss (Wen, Zhang, Li, Qiao, ECCV 2016): lambda/(2m) sum |h - c_y|^2 over the m scored
+ * rows, and its gradient lambda (h - c_y)/m. Centers start at 0 and move once per optimiser step, over the
+ * whole batch: c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in
+ * the training state, not in .weights. */
 #include "core/text.h"
 #include "net/net.h"
 
 struct center {
     double lambda, alpha;
-    struct param *centers, *sum, *count; /* classes x d; of this step's sub-mini-batches: sum of (c - h), rows */
-    struct buffer *h, *g, *c, *s, *n;    /* host: features, gradient, and the three params */
+    struct param *centers, *sum,
+        *count;                       /* classes x d; of this step's sub-mini-batches: sum of (c - h), rows */
+    struct buffer *h, *g, *c, *s, *n; /* host: features, gradient, and the three params */
 };
 
 static const struct key keys[] = {
@@ -46,7 +47,8 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return ok ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[center]: not enough memory");
 }
 
-/* The step before ended: its sums move the centers. (Moving them late keeps everything about a step in its state.) */
+/* The step before ended: its sums move the centers. (Moving them late keeps everything about a step in its
+ * state.) */
 static void move(const struct center *s, size_t k, size_t d)
 {
     real *c = s->c->data, *sum = s->s->data, *n = s->n->data;

@@ -1,5 +1,5 @@
-/* [connected]: every output from every input (flattened in C,H,W order), then batch normalisation or bias, then
- * activation. Weights O, I. */
+/* [connected]: every output from every input (flattened in C,H,W order), then batch normalisation or bias,
+ * then activation. Weights O, I. */
 #include "net/linear.h"
 #include <math.h>
 
@@ -45,9 +45,18 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return linear_build(&s->linear, l, b, e);
 }
 
-static int refresh(struct layer *l, struct err *e) { return linear_refresh(&((struct connected *)l->self)->linear, l, e); }
-static int forward(struct layer *l, const struct pass *p) { return linear_forward(&((struct connected *)l->self)->linear, l, p); }
-static int backward(struct layer *l, const struct pass *p) { return linear_backward(&((struct connected *)l->self)->linear, l, p); }
+static int refresh(struct layer *l, struct err *e)
+{
+    return linear_refresh(&((struct connected *)l->self)->linear, l, e);
+}
+static int forward(struct layer *l, const struct pass *p)
+{
+    return linear_forward(&((struct connected *)l->self)->linear, l, p);
+}
+static int backward(struct layer *l, const struct pass *p)
+{
+    return linear_backward(&((struct connected *)l->self)->linear, l, p);
+}
 static void drop(struct layer *l) { linear_drop(&((struct connected *)l->self)->linear, l); }
 
 static double flops(const struct layer *l)

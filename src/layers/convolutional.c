@@ -1,4 +1,5 @@
-/* [convolutional]: cross-correlation, then batch normalisation or bias, then activation. Weights O, I/groups, H, W. */
+/* [convolutional]: cross-correlation, then batch normalisation or bias, then activation. Weights O, I/groups,
+ * H, W. */
 #include "net/linear.h"
 #include <math.h>
 
@@ -13,7 +14,8 @@ static const struct key keys[] = {
     INT_KEY(convolutional, stride, 1, 1, 1 << 12, "step of the window"),
     INT_KEY(convolutional, pad, 0, -(1 << 20), 1 << 20, "not 0: padding is size/2, whatever padding= says"),
     INT_KEY(convolutional, padding, 0, 0, 1 << 12, "zeros on each side"),
-    INT_KEY(convolutional, groups, 1, 1, 1 << 20, "channels in so many independent groups (= channels: depthwise)"),
+    INT_KEY(convolutional, groups, 1, 1, 1 << 20,
+            "channels in so many independent groups (= channels: depthwise)"),
     INT_KEY(convolutional, batch_normalize, 0, 0, 1, "1: batch normalisation instead of a bias"),
     WORD_KEY(convolutional, activation, ACT_LOGISTIC, act_names, "activation"),
     { 0 },
@@ -38,10 +40,12 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     struct shape in = l->in[0]->x.shape;
     int room_h = in.h + 2 * padding(s) - s->size, room_w = in.w + 2 * padding(s) - s->size;
     if (room_h < 0 || room_w < 0)
-        return layer_fail(l, e, "size=%d is larger than the padded map %dx%d: use a smaller size or more padding", s->size,
-                          in.w + 2 * padding(s), in.h + 2 * padding(s));
+        return layer_fail(l, e,
+                          "size=%d is larger than the padded map %dx%d: use a smaller size or more padding",
+                          s->size, in.w + 2 * padding(s), in.h + 2 * padding(s));
     if (in.c % s->groups || s->filters % s->groups)
-        return layer_fail(l, e, "groups=%d must divide the %d input channels and filters=%d", s->groups, in.c, s->filters);
+        return layer_fail(l, e, "groups=%d must divide the %d input channels and filters=%d", s->groups, in.c,
+                          s->filters);
     *out = (struct shape){ in.n, s->filters, room_h / s->stride + 1, room_w / s->stride + 1 };
     return OK;
 }
@@ -57,8 +61,9 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct convolutional *s = l->self;
     s->linear.ops = l->be->ops->conv;
-    s->linear.desc = (struct linear_desc){ .in = &l->in[0]->x, .size = s->size, .stride = s->stride, .pad = padding(s),
-                                           .groups = s->groups };
+    s->linear.desc = (struct linear_desc){
+        .in = &l->in[0]->x, .size = s->size, .stride = s->stride, .pad = padding(s), .groups = s->groups
+    };
     s->linear.weights = (size_t)s->filters * window(l);
     s->linear.init = INIT_NORMAL;
     s->linear.spread = sqrt(2.0 / (double)window(l));
@@ -67,9 +72,18 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return linear_build(&s->linear, l, b, e);
 }
 
-static int refresh(struct layer *l, struct err *e) { return linear_refresh(&((struct convolutional *)l->self)->linear, l, e); }
-static int forward(struct layer *l, const struct pass *p) { return linear_forward(&((struct convolutional *)l->self)->linear, l, p); }
-static int backward(struct layer *l, const struct pass *p) { return linear_backward(&((struct convolutional *)l->self)->linear, l, p); }
+static int refresh(struct layer *l, struct err *e)
+{
+    return linear_refresh(&((struct convolutional *)l->self)->linear, l, e);
+}
+static int forward(struct layer *l, const struct pass *p)
+{
+    return linear_forward(&((struct convolutional *)l->self)->linear, l, p);
+}
+static int backward(struct layer *l, const struct pass *p)
+{
+    return linear_backward(&((struct convolutional *)l->self)->linear, l, p);
+}
 static void drop(struct layer *l) { linear_drop(&((struct convolutional *)l->self)->linear, l); }
 
 static double flops(const struct layer *l)

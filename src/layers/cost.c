@@ -1,8 +1,9 @@
-/* [cost]: an error against the one-hot truth, on a linear output. After a [softmax], which has its own loss, it does
- * nothing (the Darknets add a second gradient there).
+/* [cost]: an error against the one-hot truth, on a linear output. After a [softmax], which has its own loss,
+ * it does nothing (the Darknets add a second gradient there).
  *
- * Per element, with d = x - truth: sse d^2, slope d (Darknet leaves the 2 out: so the loss here is d^2 / 2 as far as the
- * gradient is concerned); L1 |d|, sign(d); smooth d^2 / 2 for |d| < 1, else |d| - 1/2. Sum over the row, mean over rows. */
+ * Per element, with d = x - truth: sse d^2, slope d (Darknet leaves the 2 out: so the loss here is d^2 / 2 as
+ * far as the gradient is concerned); L1 |d|, sign(d); smooth d^2 / 2 for |d| < 1, else |d| - 1/2. Sum over
+ * the row, mean over rows. */
 #include <math.h>
 #include "net/layer.h"
 

@@ -1,5 +1,5 @@
-/* [crop]: cuts the input image: in training one random place (and mirror) for the whole mini-batch, otherwise the
- * centre. Values become 2x - 1 unless noadjust. */
+/* [crop]: cuts the input image: in training one random place (and mirror) for the whole mini-batch, otherwise
+ * the centre. Values become 2x - 1 unless noadjust. */
 #include "net/layer.h"
 #include "core/rng.h"
 
@@ -21,14 +21,16 @@ static const struct key keys[] = {
     { 0 },
 };
 
-static const char *const examples[] = { "crop_height=3\ncrop_width=4\nflip=1", "crop_height=2\ncrop_width=2\nnoadjust=1", NULL };
+static const char *const examples[] = { "crop_height=3\ncrop_width=4\nflip=1",
+                                        "crop_height=2\ncrop_width=2\nnoadjust=1", NULL };
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     const struct crop *s = l->self;
     struct shape in = l->in[0]->x.shape;
     if (s->crop_height > in.h || s->crop_width > in.w)
-        return layer_fail(l, e, "crop %dx%d is larger than the input %dx%d", s->crop_width, s->crop_height, in.w, in.h);
+        return layer_fail(l, e, "crop %dx%d is larger than the input %dx%d", s->crop_width, s->crop_height,
+                          in.w, in.h);
     *out = (struct shape){ in.n, in.c, s->crop_height, s->crop_width };
     return OK;
 }
@@ -42,14 +44,16 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return s->in && s->out ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[crop]: not enough memory");
 }
 
-static void crop_image(const struct crop *s, struct shape in, int dy, int dx, int flip, const real *x, real *y)
+static void crop_image(const struct crop *s, struct shape in, int dy, int dx, int flip, const real *x,
+                       real *y)
 {
     real scale = s->noadjust ? 1 : 2, shift = s->noadjust ? 0 : -1;
     for (int c = 0; c < in.c; c++)
         for (int i = 0; i < s->crop_height; i++)
             for (int j = 0; j < s->crop_width; j++) {
                 int col = flip ? in.w - dx - j - 1 : dx + j;
-                *y++ = scale * x[((size_t)c * (size_t)in.h + (size_t)(dy + i)) * (size_t)in.w + (size_t)col] + shift;
+                *y++ = scale * x[((size_t)c * (size_t)in.h + (size_t)(dy + i)) * (size_t)in.w + (size_t)col] +
+                       shift;
             }
 }
 
@@ -57,7 +61,8 @@ static int forward(struct layer *l, const struct pass *p)
 {
     struct crop *s = l->self;
     struct shape in = l->in[0]->x.shape;
-    int room_y = in.h - s->crop_height, room_x = in.w - s->crop_width, dy = room_y / 2, dx = room_x / 2, flip = 0;
+    int room_y = in.h - s->crop_height, room_x = in.w - s->crop_width, dy = room_y / 2, dx = room_x / 2,
+        flip = 0;
     if (p->train) {
         uint64_t key = rng_key(p->seed, RNG_CROP, p->step);
         dy = (int)rng_below(key, 0, (uint64_t)room_y + 1);

@@ -48,7 +48,8 @@ static int forward(struct layer *l, const struct pass *p)
 static int backward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->drop->backward(&s->plan, key(s, p), l->out->g.data, l->in[0]->g.data, l->add[0], p->scratch);
+    return p->be->ops->drop->backward(&s->plan, key(s, p), l->out->g.data, l->in[0]->g.data, l->add[0],
+                                      p->scratch);
 }
 
 static void drop(struct layer *l) { l->be->ops->drop->drop(&((struct dropout *)l->self)->plan); }

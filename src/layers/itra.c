@@ -1,6 +1,6 @@
-/* [itra]: In-Training Representation Alignment (Li, Li, Pan, Qiang, Zhu, AAAI 2023). The identity in the forward pass;
- * adds lambda * Match of the features of two mini-batches to the loss and its gradient to what passes through.
- * Training only, without weights. The maths is in net/match.c. */
+/* [itra]: In-Training Representation Alignment (Li, Li, Pan, Qiang, Zhu, AAAI 2023). The identity in the
+ * forward pass; adds lambda * Match of the features of two mini-batches to the loss and its gradient to what
+ * passes through. Training only, without weights. The maths is in net/match.c. */
 #include <math.h>
 #include <string.h>
 #include "core/text.h"
@@ -20,24 +20,29 @@ struct itra {
     double lambda, kernel_mul, bandwidth, warmup;
     int conditional, kernels, root, average, pair, match, gradient, every;
 
-    int m1, m2;                              /* rows of the halves in this program */
-    struct buffer *h, *g, *sigma, *work;     /* host: features and gradient, rows x d (memory: old rows behind new) */
-    struct buffer *label;                    /* host: labels of the old rows, pair=memory */
-    struct param *old_h, *old_label, *old_n; /* pair=memory: the mini-batch before; old_n: 0 until there is one */
-    int pairs;                               /* rows of S2 in this step: m2, or 0 where the memory is empty */
-    int applied;                             /* in the forward pass of this step */
+    int m1, m2; /* rows of the halves in this program */
+    struct buffer *h, *g, *sigma,
+        *work;            /* host: features and gradient, rows x d (memory: old rows behind new) */
+    struct buffer *label; /* host: labels of the old rows, pair=memory */
+    struct param *old_h, *old_label,
+        *old_n;  /* pair=memory: the mini-batch before; old_n: 0 until there is one */
+    int pairs;   /* rows of S2 in this step: m2, or 0 where the memory is empty */
+    int applied; /* in the forward pass of this step */
 };
 
 static const struct key keys[] = {
     REAL_KEY(itra, lambda, 0.8, 0, 1e6, "weight of the matching loss; 0: training as without the section"),
-    INT_KEY(itra, conditional, 1, 0, 1, "1: rows are matched with rows of their class; 0: labels are ignored"),
+    INT_KEY(itra, conditional, 1, 0, 1,
+            "1: rows are matched with rows of their class; 0: labels are ignored"),
     INT_KEY(itra, kernels, 5, 1, 16, "Gaussian kernels in the mixture"),
     REAL_KEY(itra, kernel_mul, 2, 1e-3, 1e3, "ratio of one bandwidth to the next"),
     EITHER_KEY(itra, bandwidth, MEDIAN, 1e-30, 1e30, bandwidths,
-               "squared distance s of exp(-d2/s): the median per class, one median over all same-class pairs, or fixed"),
+               "squared distance s of exp(-d2/s): the median per class, one median over all same-class "
+               "pairs, or fixed"),
     INT_KEY(itra, root, 1, 0, 1, "1: MMD; 0: squared MMD"),
     WORD_KEY(itra, average, 0, averages, "mean over all classes, or those in both mini-batches"),
-    WORD_KEY(itra, pair, PAIR_LOADER, pairs, "S2: a second mini-batch, half of the mini-batch, or the one before"),
+    WORD_KEY(itra, pair, PAIR_LOADER, pairs,
+             "S2: a second mini-batch, half of the mini-batch, or the one before"),
     WORD_KEY(itra, match, 0, matches, "pair=loader: S2 at random, or row by row of the classes of S1"),
     WORD_KEY(itra, gradient, 0, gradients, "into both mini-batches, or S1 only"),
     EITHER_KEY(itra, warmup, AUTO, 0, 1e9, warmups,
@@ -63,10 +68,12 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     *out = l->in[0]->x.shape;
     l->identity = 1;
     if (s->match && s->pair != PAIR_LOADER)
-        return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows", pairs[s->pair]);
+        return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
+                          pairs[s->pair]);
     l->inert = !l->train || s->lambda == 0 || (s->pair == PAIR_LOADER && !l->first);
     if (s->pair == PAIR_SPLIT && !l->inert && out->n < 2)
-        return layer_fail(l, e, "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");
+        return layer_fail(
+            l, e, "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");
     return OK;
 }
 
@@ -88,13 +95,15 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     int n = l->in[0]->x.shape.n;
     s->m1 = s->pair == PAIR_LOADER ? l->first : s->pair == PAIR_SPLIT ? n - n / 2 : n;
     s->m2 = s->pair == PAIR_MEMORY ? n : n - s->m1;
-    size_t d = shape_row(l->in[0]->x.shape), rows = (size_t)s->m1 + (size_t)s->m2, work = match_bytes((int)rows, l->classes);
+    size_t d = shape_row(l->in[0]->x.shape), rows = (size_t)s->m1 + (size_t)s->m2,
+           work = match_bytes((int)rows, l->classes);
     s->h = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
     s->g = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
     s->sigma = builder_buffer(b, (size_t)l->classes * sizeof(double), LIFE_HOST);
     s->work = work ? builder_buffer(b, work, LIFE_HOST) : NULL;
     int ok = s->h && s->g && s->sigma && s->work && (s->pair != PAIR_MEMORY || build_memory(s, l, b));
-    return ok ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[itra]: not enough memory for pairs of %zu rows", rows);
+    return ok ? OK
+              : fail_at(e, E_MEM, l->cfg, l->line, "[itra]: not enough memory for pairs of %zu rows", rows);
 }
 
 /* Lambda in force: rises linearly, or with what the classifier knows: 1 - A / ln K. */
@@ -107,7 +116,8 @@ static double lambda_now(const struct itra *s, const struct layer *l, const stru
     return s->warmup > 0 ? s->lambda * fmin(1, (double)p->iteration / s->warmup) : s->lambda;
 }
 
-/* Puts the mini-batch before behind the present one, and the present one in its place. Sets the rows of S2. */
+/* Puts the mini-batch before behind the present one, and the present one in its place. Sets the rows of S2.
+ */
 static int exchange(struct itra *s, const struct pass *p, size_t d)
 {
     int *label = s->label->data;
@@ -136,9 +146,16 @@ static int collect(struct itra *s, struct layer *l, const struct pass *p, size_t
 static struct match_options options(const struct itra *s, const struct pass *p)
 {
     return (struct match_options){
-        .conditional = s->conditional, .kernels = s->kernels, .kernel_mul = s->kernel_mul,
-        .bandwidth = s->bandwidth == MEDIAN ? BANDWIDTH_MEDIAN : s->bandwidth == POOLED ? BANDWIDTH_POOLED : BANDWIDTH_FIXED,
-        .fixed = s->bandwidth, .root = s->root, .present = s->average, .threads = p->be->threads,
+        .conditional = s->conditional,
+        .kernels = s->kernels,
+        .kernel_mul = s->kernel_mul,
+        .bandwidth = s->bandwidth == MEDIAN   ? BANDWIDTH_MEDIAN
+                     : s->bandwidth == POOLED ? BANDWIDTH_POOLED
+                                              : BANDWIDTH_FIXED,
+        .fixed = s->bandwidth,
+        .root = s->root,
+        .present = s->average,
+        .threads = p->be->threads,
         .hold = p->hold,
     };
 }
@@ -158,9 +175,11 @@ static int forward(struct layer *l, const struct pass *p)
     const int *label2 = s->pair == PAIR_MEMORY ? s->label->data : p->label + s->m1;
     struct match_options o = options(s, p);
     struct match_half one = { h, p->label, s->m1, g };
-    struct match_half two = { h + (size_t)s->m1 * d, label2, s->pairs, gradient_first(s) ? NULL : g + (size_t)s->m1 * d };
+    struct match_half two = { h + (size_t)s->m1 * d, label2, s->pairs,
+                              gradient_first(s) ? NULL : g + (size_t)s->m1 * d };
     int rc = match_compute(&o, l->classes, (int)d, &one, &two, s->sigma->data, &l->loss, s->work->data);
-    return rc ? fail_at(p->err, rc, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index) : OK;
+    return rc ? fail_at(p->err, rc, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index)
+              : OK;
 }
 
 static int backward(struct layer *l, const struct pass *p)
@@ -171,7 +190,8 @@ static int backward(struct layer *l, const struct pass *p)
     size_t d = shape_row(l->in[0]->x.shape);
     if (!s->applied && add) return OK;
     if (!s->applied) memset(g, 0, (size_t)l->rows_back * d * sizeof *g);
-    if (!add && rows < l->rows_back) memset(g + (size_t)rows * d, 0, (size_t)(l->rows_back - rows) * d * sizeof *g);
+    if (!add && rows < l->rows_back)
+        memset(g + (size_t)rows * d, 0, (size_t)(l->rows_back - rows) * d * sizeof *g);
     for (size_t i = 0; i < (size_t)rows * d; i++) g[i] *= factor;
     return p->be->ops->write(p->be, &l->in[0]->g, 0, add ? rows : l->rows_back, g, add);
 }
@@ -180,7 +200,8 @@ static int backward(struct layer *l, const struct pass *p)
 static void wants(const struct layer *l, struct pairing_wants *w)
 {
     const struct itra *s = l->self;
-    *w = (struct pairing_wants){ s->lambda > 0, (enum pair_source)s->pair, s->match, gradient_first(s), s->every };
+    *w = (struct pairing_wants){ s->lambda > 0, (enum pair_source)s->pair, s->match, gradient_first(s),
+                                 s->every };
 }
 
 const struct layer_ops layer_itra = {

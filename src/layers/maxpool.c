@@ -15,20 +15,29 @@ static const struct key keys[] = {
 };
 
 static const char *const examples[] = {
-    "size=2\nstride=2", "size=3\nstride=2", "size=2\nstride=1", "size=3\nstride=1\npadding=0", "size=3\nstride=2\npadding=1", NULL,
+    "size=2\nstride=2",
+    "size=3\nstride=2",
+    "size=2\nstride=1",
+    "size=3\nstride=1\npadding=0",
+    "size=3\nstride=2\npadding=1",
+    NULL,
 };
 
 /* Cells of an axis: windows start at i * stride - pad/2. */
 static int cells(int n, const struct pool_desc *d) { return (n + d->pad - d->size) / d->stride + 1; }
 
-static int last_inside(int n, const struct pool_desc *d) { return (cells(n, d) - 1) * d->stride - d->pad / 2 < n; }
+static int last_inside(int n, const struct pool_desc *d)
+{
+    return (cells(n, d) - 1) * d->stride - d->pad / 2 < n;
+}
 
 static struct pool_desc describe(const struct layer *l)
 {
     const struct maxpool *s = l->self;
     int size = s->size ? s->size : s->stride;
-    return (struct pool_desc){ &l->in[0]->x, POOL_MAX, size, s->stride, s->padding < 0 ? size - 1 : s->padding, l->train,
-                               l->rows_back };
+    return (
+        struct pool_desc){ &l->in[0]->x, POOL_MAX,    size, s->stride, s->padding < 0 ? size - 1 : s->padding,
+                           l->train,     l->rows_back };
 }
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
@@ -36,11 +45,13 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     struct shape in = l->in[0]->x.shape;
     struct pool_desc d = describe(l);
     if (in.h + d.pad < d.size || in.w + d.pad < d.size)
-        return layer_fail(l, e, "size=%d is larger than the padded map %dx%d: use a smaller size or more padding", d.size,
-                          in.w + d.pad, in.h + d.pad);
+        return layer_fail(l, e,
+                          "size=%d is larger than the padded map %dx%d: use a smaller size or more padding",
+                          d.size, in.w + d.pad, in.h + d.pad);
     if (d.pad / 2 >= d.size || !last_inside(in.h, &d) || !last_inside(in.w, &d))
-        return layer_fail(l, e, "padding=%d leaves windows of size=%d outside the map %dx%d: use at most size-1", d.pad,
-                          d.size, in.w, in.h);
+        return layer_fail(l, e,
+                          "padding=%d leaves windows of size=%d outside the map %dx%d: use at most size-1",
+                          d.pad, d.size, in.w, in.h);
     *out = (struct shape){ in.n, in.c, cells(in.h, &d), cells(in.w, &d) };
     return OK;
 }
@@ -58,13 +69,15 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return p->be->ops->pool->forward(&s->plan, l->in[0]->x.data, l->out->x.data, s->workspace->data, p->scratch);
+    return p->be->ops->pool->forward(&s->plan, l->in[0]->x.data, l->out->x.data, s->workspace->data,
+                                     p->scratch);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return p->be->ops->pool->backward(&s->plan, s->workspace->data, l->out->g.data, l->in[0]->g.data, l->add[0], p->scratch);
+    return p->be->ops->pool->backward(&s->plan, s->workspace->data, l->out->g.data, l->in[0]->g.data,
+                                      l->add[0], p->scratch);
 }
 
 static void drop(struct layer *l) { l->be->ops->pool->drop(&((struct maxpool *)l->self)->plan); }

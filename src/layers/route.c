@@ -25,7 +25,8 @@ static int inputs(const struct layer *l, int *at, int room, struct err *e)
         int from = (int)list_at(&s->layers, i);
         at[i] = from < 0 ? l->index + from : from;
         if (at[i] < 0 || at[i] >= l->index)
-            return layer_fail(l, e, "layers=%d means layer %d: expected one before this layer (%d)", from, at[i], l->index);
+            return layer_fail(l, e, "layers=%d means layer %d: expected one before this layer (%d)", from,
+                              at[i], l->index);
     }
     return s->layers.n;
 }

@@ -1,4 +1,5 @@
-/* [shortcut]: adds the output of an earlier layer to the previous one's, by pjreddie's rules where shapes differ. */
+/* [shortcut]: adds the output of an earlier layer to the previous one's, by pjreddie's rules where shapes
+ * differ. */
 #include "net/layer.h"
 
 struct shortcut {
@@ -13,7 +14,8 @@ struct shortcut {
 };
 
 static const struct key keys[] = {
-    INTS_KEY(shortcut, from, -(1 << 20), 1 << 20, "the layer to add: -3 counts from this one, 4 from the first (0)"),
+    INTS_KEY(shortcut, from, -(1 << 20), 1 << 20,
+             "the layer to add: -3 counts from this one, 4 from the first (0)"),
     REAL_KEY(shortcut, alpha, 1, -1e6, 1e6, "factor of the previous layer"),
     REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the layer that is added"),
     WORD_KEY(shortcut, activation, ACT_LINEAR, act_names, "activation of the sum"),
@@ -21,7 +23,11 @@ static const struct key keys[] = {
 };
 
 static const char *const examples[] = {
-    "from=-2\nactivation=relu", "from=-2\nactivation=linear", "from=-2\nactivation=mish", "from=-2\nalpha=.5\nbeta=2\nactivation=leaky", NULL,
+    "from=-2\nactivation=relu",
+    "from=-2\nactivation=linear",
+    "from=-2\nactivation=mish",
+    "from=-2\nalpha=.5\nbeta=2\nactivation=leaky",
+    NULL,
 };
 
 static int inputs(const struct layer *l, int *at, int room, struct err *e)
@@ -33,7 +39,8 @@ static int inputs(const struct layer *l, int *at, int room, struct err *e)
     at[0] = l->index - 1;
     at[1] = from < 0 ? l->index + from : from;
     if (at[1] < 0 || at[1] >= l->index)
-        return layer_fail(l, e, "from=%d means layer %d: expected one before this layer (%d)", from, at[1], l->index);
+        return layer_fail(l, e, "from=%d means layer %d: expected one before this layer (%d)", from, at[1],
+                          l->index);
     return 2;
 }
 
@@ -47,10 +54,12 @@ static int factors_fit(struct shape a, struct shape b)
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     struct shape a = l->in[0]->x.shape, b = l->in[1]->x.shape;
-    if (l->in[0] == l->in[1]) return layer_fail(l, e, "from= adds the previous layer to itself: name an earlier one");
+    if (l->in[0] == l->in[1])
+        return layer_fail(l, e, "from= adds the previous layer to itself: name an earlier one");
     if (!factors_fit(a, b))
-        return layer_fail(l, e, "cannot add a map of %dx%d to one of %dx%d: sizes must be equal or whole multiples", b.w, b.h,
-                          a.w, a.h);
+        return layer_fail(l, e,
+                          "cannot add a map of %dx%d to one of %dx%d: sizes must be equal or whole multiples",
+                          b.w, b.h, a.w, a.h);
     *out = a;
     return OK;
 }
@@ -61,8 +70,10 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     enum act act = (enum act)s->activation;
     int apart = !act_from_output(act) && builder_train(b);
     s->mid.shape = l->out->x.shape;
-    struct add_desc d = { &l->in[0]->x, &l->in[1]->x, s->alpha, s->beta, act_from_output(act) ? act : ACT_LINEAR,
-                          l->train, l->rows_back, l->add[0], l->add[1] };
+    struct add_desc d = {
+        &l->in[0]->x, &l->in[1]->x, s->alpha,  s->beta,  act_from_output(act) ? act : ACT_LINEAR,
+        l->train,     l->rows_back, l->add[0], l->add[1]
+    };
     TRY(l->be->ops->join->plan_add(l->be, &d, apart ? &s->mid : &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     s->act_plain = act != ACT_LINEAR && !(s->plan.fused && act_from_output(act));
@@ -92,8 +103,8 @@ static int backward(struct layer *l, const struct pass *p)
     struct shortcut *s = l->self;
     void *gx[2] = { l->in[0]->g.data, l->in[1]->g.data }, *gy = l->out->g.data;
     if (s->act_plain)
-        TRY(p->be->ops->act->backward(&s->act_plan, s->sum ? s->sum->data : NULL, s->sum ? NULL : l->out->x.data, gy, gy,
-                                      0, p->scratch));
+        TRY(p->be->ops->act->backward(&s->act_plan, s->sum ? s->sum->data : NULL,
+                                      s->sum ? NULL : l->out->x.data, gy, gy, 0, p->scratch));
     return p->be->ops->join->backward(&s->plan, l->out->x.data, gy, gx, l->add, p->scratch);
 }
 

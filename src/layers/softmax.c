@@ -34,7 +34,8 @@ static int has_loss(const struct layer *l) { return l->last && !((const struct s
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct softmax *s = l->self;
-    double smooth = builder_train(b) ? builder_config(b)->label_smooth_eps : 0; /* validation reports the plain CE */
+    double smooth =
+        builder_train(b) ? builder_config(b)->label_smooth_eps : 0; /* validation reports the plain CE */
     struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, smooth, l->rows_back };
     TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
@@ -56,8 +57,8 @@ static int backward(struct layer *l, const struct pass *p)
 {
     struct softmax *s = l->self;
     const int *label = l->loss_sum ? p->dev_label : NULL;
-    return p->be->ops->softmax->backward(&s->plan, l->out->x.data, label, p->scored, l->out->g.data, l->in[0]->g.data,
-                                         l->add[0], p->scratch);
+    return p->be->ops->softmax->backward(&s->plan, l->out->x.data, label, p->scored, l->out->g.data,
+                                         l->in[0]->g.data, l->add[0], p->scratch);
 }
 
 static void drop(struct layer *l) { l->be->ops->softmax->drop(&((struct softmax *)l->self)->plan); }

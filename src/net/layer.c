@@ -22,7 +22,10 @@ const struct key layer_common_keys[] = {
     { 0 },
 };
 
-const struct layer_ops *layer_at(int i) { return i >= 0 && (size_t)i < sizeof all / sizeof *all ? all[i] : NULL; }
+const struct layer_ops *layer_at(int i)
+{
+    return i >= 0 && (size_t)i < sizeof all / sizeof *all ? all[i] : NULL;
+}
 
 const struct layer_ops *layer_find(const char *name)
 {

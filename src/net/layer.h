@@ -1,17 +1,18 @@
-/* The layer contract. A layer is one file in src/layers/: its options, help and examples are data, its maths is calls
- * of backend operations, and the folder is the registry (build/<variant>/layers.inc is generated from it).
+/* The layer contract. A layer is one file in src/layers/: its options, help and examples are data, its maths
+ * is calls of backend operations, and the folder is the registry (build/<variant>/layers.inc is generated
+ * from it).
  *
- * Life: options are filled from the cfg into `self`; shape; build; then forward and backward, many times; drop.
- * A layer never parses, prints, allocates tensors, saves, loads or updates itself: generic code does that from what
- * it declares. */
+ * Life: options are filled from the cfg into `self`; shape; build; then forward and backward, many times;
+ * drop. A layer never parses, prints, allocates tensors, saves, loads or updates itself: generic code does
+ * that from what it declares. */
 #ifndef NET_LAYER_H
 #define NET_LAYER_H
 #include <stdint.h>
 #include "backend/backend.h"
 #include "core/options.h"
 
-/* A tensor in the net with its gradient: x and g have one shape and one layout. g.data is NULL where no gradient is
- * wanted. A layer that leaves its input as it is shares its input's value. */
+/* A tensor in the net with its gradient: x and g have one shape and one layout. g.data is NULL where no
+ * gradient is wanted. A layer that leaves its input as it is shares its input's value. */
 struct value {
     struct tensor x, g;
     int need_g; /* something below it learns */
@@ -29,12 +30,12 @@ struct buffer {
 struct pass {
     struct backend *be;
     int train;
-    int hold;           /* keep what is computed from data but not differentiated (bandwidths) as in the pass before */
-    int add;            /* parameter gradients: add to those of the sub-mini-batches before */
-    int rows;           /* rows in this batch; <= the program's (the last batch of a validation may be short) */
-    int first;          /* rows 0..first-1 are S1, first..rows-1 are S2 (first == rows: unpaired) */
-    int scored;         /* rows 0..scored-1 count in the loss */
-    const int *label;   /* host, one a row */
+    int hold;  /* keep what is computed from data but not differentiated (bandwidths) as in the pass before */
+    int add;   /* parameter gradients: add to those of the sub-mini-batches before */
+    int rows;  /* rows in this batch; <= the program's (the last batch of a validation may be short) */
+    int first; /* rows 0..first-1 are S1, first..rows-1 are S2 (first == rows: unpaired) */
+    int scored;           /* rows 0..scored-1 count in the loss */
+    const int *label;     /* host, one a row */
     const int *dev_label; /* the same in backend memory */
     uint64_t seed;
     uint64_t step;      /* number of the sub-mini-batch since training began: dropout draws from it */
@@ -46,25 +47,25 @@ struct pass {
 
 struct layer {
     const struct layer_ops *ops;
-    void *self;          /* ops->size bytes, options filled in */
-    int index, line;     /* position in the net; line in the cfg */
-    int classes;         /* of the whole net: outputs of the last layer; for build and after */
-    int last;            /* nothing reads its output, save [cost] */
+    void *self;      /* ops->size bytes, options filled in */
+    int index, line; /* position in the net; line in the cfg */
+    int classes;     /* of the whole net: outputs of the last layer; for build and after */
+    int last;        /* nothing reads its output, save [cost] */
     int nin;
-    struct value **in;   /* in[0] is the previous layer's output unless `from`/`layers` say otherwise */
+    struct value **in; /* in[0] is the previous layer's output unless `from`/`layers` say otherwise */
     struct value *out;
-    int *add;            /* per input: has a later layer written its gradient already? */
+    int *add;                /* per input: has a later layer written its gradient already? */
     struct buffer *loss_sum; /* builder_loss, or NULL */
-    int identity;        /* out is in[0]; set by shape */
-    int inert;           /* no effect in this program: neither forward nor backward is called; set by shape */
-    int rows_back;       /* rows of the backward pass */
-    int train;           /* is this program for training */
-    int first;           /* rows of S1 when the loader delivers two halves, else 0 */
+    int identity;            /* out is in[0]; set by shape */
+    int inert;     /* no effect in this program: neither forward nor backward is called; set by shape */
+    int rows_back; /* rows of the backward pass */
+    int train;     /* is this program for training */
+    int first;     /* rows of S1 when the loader delivers two halves, else 0 */
     const struct layer_ops *below; /* kind of the previous layer, inert ones left out; NULL: the image */
-    double loss;         /* of the last pass: CE, or the layer's own loss before its weight; NaN: none computed */
-    double weight;       /* of loss in the total, in force in the last pass (lambda); 1 unless the layer sets it */
+    double loss;   /* of the last pass: CE, or the layer's own loss before its weight; NaN: none computed */
+    double weight; /* of loss in the total, in force in the last pass (lambda); 1 unless the layer sets it */
     struct backend *be;
-    const char *cfg;     /* path, for messages */
+    const char *cfg; /* path, for messages */
 };
 
 /* When a buffer must keep its contents. */
@@ -79,9 +80,9 @@ enum life {
 enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM };
 
 enum {
-    PARAM_DECAY = 1,   /* weight decay applies */
-    PARAM_STATE = 2,   /* not learnt by gradient: no g, no momentum */
-    PARAM_UNSAVED = 4, /* not in .weights; in the training state only */
+    PARAM_DECAY = 1,     /* weight decay applies */
+    PARAM_STATE = 2,     /* not learnt by gradient: no g, no momentum */
+    PARAM_UNSAVED = 4,   /* not in .weights; in the training state only */
     PARAM_VARIANCE = 16, /* cannot be negative */
     PARAM_SCALES = 8     /* one of the batch-norm triple: dontloadscales leaves it out of the file */
 };
@@ -89,28 +90,31 @@ enum {
 struct builder;
 struct backend *builder_backend(const struct builder *);
 int builder_train(const struct builder *);
-int builder_paired(const struct builder *);  /* rows of S1 when the batch is two halves with statistics apart, else 0 */
-int builder_rows(const struct builder *);    /* rows of the forward pass */
+int builder_paired(
+    const struct builder *); /* rows of S1 when the batch is two halves with statistics apart, else 0 */
+int builder_rows(const struct builder *); /* rows of the forward pass */
 const struct net_config *builder_config(const struct builder *);
-double builder_pace(const struct builder *); /* of running statistics: bn_momentum, 0 where stopbackward holds */
+double
+builder_pace(const struct builder *); /* of running statistics: bn_momentum, 0 where stopbackward holds */
 int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
 
-/* Declares a parameter of `count` numbers, in the order of the .weights file. Every program over one model declares
- * the same ones. init_scale: standard deviation, or half-width for INIT_UNIFORM. NULL when memory is short. */
+/* Declares a parameter of `count` numbers, in the order of the .weights file. Every program over one model
+ * declares the same ones. init_scale: standard deviation, or half-width for INIT_UNIFORM. NULL when memory is
+ * short. */
 struct param *builder_param(struct builder *, size_t count, enum init, double init_scale, unsigned flags);
 
-/* The same for the weights of a linear map: `plan` says how they are packed and must live as long as the program.
- * Ask builder_weights for the layout to plan with first (NULL: none chosen yet). */
+/* The same for the weights of a linear map: `plan` says how they are packed and must live as long as the
+ * program. Ask builder_weights for the layout to plan with first (NULL: none chosen yet). */
 struct param *builder_linear(struct builder *, size_t count, enum init, double init_scale, unsigned flags,
                              const struct linear_ops *, const struct linear_plan *);
 const struct layout *builder_weights(const struct builder *); /* of the next builder_linear of this layer */
 
-/* A double in backend memory that forward fills with the sum of this layer's loss over the scored rows; the program
- * fetches it, divides and puts it into layer->loss. */
+/* A double in backend memory that forward fills with the sum of this layer's loss over the scored rows; the
+ * program fetches it, divides and puts it into layer->loss. */
 struct buffer *builder_loss(struct builder *);
 
 struct buffer *builder_buffer(struct builder *, size_t bytes, enum life); /* NULL when memory is short */
-void builder_scratch(struct builder *, size_t bytes);                     /* at least so much in pass->scratch */
+void builder_scratch(struct builder *, size_t bytes); /* at least so much in pass->scratch */
 
 /* What backward reads: without these the planner re-uses the memory after the last forward reader. */
 void builder_keep_in(struct builder *, int i);
@@ -127,11 +131,11 @@ int param_set(struct param *, const real *host);
 /* What a layer with LAYER_PAIRED asks of whoever feeds it. */
 enum pair_source { PAIR_LOADER, PAIR_SPLIT, PAIR_MEMORY };
 struct pairing_wants {
-    int active;              /* lambda > 0 */
+    int active; /* lambda > 0 */
     enum pair_source source;
-    int by_class;            /* S2 row by row of the classes of S1 */
-    int gradient_first;      /* S2 gets no gradient from this layer */
-    int every;               /* on every k-th iteration */
+    int by_class;       /* S2 row by row of the classes of S1 */
+    int gradient_first; /* S2 gets no gradient from this layer */
+    int every;          /* on every k-th iteration */
 };
 
 enum {
@@ -150,10 +154,11 @@ struct layer_ops {
     size_t size;                     /* of the layer's struct; options and plans live in it */
     const struct key *keys;          /* ends with a NULL name; NULL: none */
     int strict;                      /* an unknown key is an error */
-    const char *const *examples;     /* cfg bodies, NULL-terminated: each is a case in the test suites over the registry */
+    const char *const
+        *examples; /* cfg bodies, NULL-terminated: each is a case in the test suites over the registry */
     unsigned flags;
-    /* The layers whose outputs are the inputs, as absolute indices, into at[0..room); returns how many, or an error.
-     * NULL: the previous layer. */
+    /* The layers whose outputs are the inputs, as absolute indices, into at[0..room); returns how many, or an
+     * error. NULL: the previous layer. */
     int (*inputs)(const struct layer *, int *at, int room, struct err *);
     /* Checks options against the input shapes; sets out's shape (or identity, or inert). */
     int (*shape)(struct layer *, struct shape *out, struct err *);
@@ -163,17 +168,18 @@ struct layer_ops {
     int (*refresh)(struct layer *, struct err *);
     int (*forward)(struct layer *, const struct pass *);
     int (*backward)(struct layer *, const struct pass *);
-    void (*drop)(struct layer *);            /* plans; NULL: none */
+    void (*drop)(struct layer *);                                /* plans; NULL: none */
     void (*wants)(const struct layer *, struct pairing_wants *); /* with LAYER_PAIRED */
-    double (*flops)(const struct layer *);   /* multiply and add counted as two, a row; NULL: not counted */
+    double (*flops)(const struct layer *); /* multiply and add counted as two, a row; NULL: not counted */
 };
 
-const struct layer_ops *layer_at(int i);               /* the registry; NULL past the end */
-const struct layer_ops *layer_find(const char *name);  /* by name or alias, without brackets; NULL: unknown */
-const char *layer_nearest(const char *name);           /* a name near enough to be meant, or NULL */
+const struct layer_ops *layer_at(int i);              /* the registry; NULL past the end */
+const struct layer_ops *layer_find(const char *name); /* by name or alias, without brackets; NULL: unknown */
+const char *layer_nearest(const char *name);          /* a name near enough to be meant, or NULL */
 
 /* An error about a layer: "cfg/a.cfg:14: [route] ...". */
-int layer_fail(const struct layer *, struct err *, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int layer_fail(const struct layer *, struct err *, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Keys that every layer section has. */
 struct layer_common {

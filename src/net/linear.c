@@ -54,8 +54,8 @@ static struct tensor *target(struct linear *s, struct layer *l, int step, int la
     return step == last ? &l->out->x : &s->mid[step];
 }
 
-static int build_norm(struct linear *s, struct layer *l, struct builder *b, const struct tensor *in, struct tensor *out,
-                      struct err *e)
+static int build_norm(struct linear *s, struct layer *l, struct builder *b, const struct tensor *in,
+                      struct tensor *out, struct err *e)
 {
     struct backend *be = builder_backend(b);
     int first = builder_paired(b);
@@ -73,7 +73,8 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
 {
     struct backend *be = builder_backend(b);
     int in_place = act_from_output(s->act);
-    int last = in_place ? s->norm : s->norm + 1; /* the step that writes out: map 0, norm 1, activation behind it */
+    int last =
+        in_place ? s->norm : s->norm + 1; /* the step that writes out: map 0, norm 1, activation behind it */
     s->desc.train = 1;
     s->desc.rows_back = l->rows_back;
     s->desc.need_gx = l->in[0]->need_g;
@@ -134,15 +135,16 @@ int linear_forward(struct linear *s, struct layer *l, const struct pass *p)
 int linear_backward(struct linear *s, struct layer *l, const struct pass *p)
 {
     const struct backend_ops *ops = p->be->ops;
-    void *gy = l->out->g.data, *y = l->out->x.data; /* every step back works in place on gy: nobody reads it again */
+    void *gy = l->out->g.data,
+         *y = l->out->x.data; /* every step back works in place on gy: nobody reads it again */
     if (s->act_plain) {
         const void *x = act_from_output(s->act) ? NULL : step_data(s, l, s->norm);
         TRY(ops->act->backward(&s->act_plan, x, y, gy, gy, 0, p->scratch));
     }
     if (s->norm)
         TRY(ops->norm->backward(&s->norm_plan, step_data(s, l, 0), step_data(s, l, 1), param_w(s->scale),
-                                s->stats->data, s->workspace->data, gy, gy, param_g(s->scale), param_g(s->bias), p->add,
-                                p->scratch));
+                                s->stats->data, s->workspace->data, gy, gy, param_g(s->scale),
+                                param_g(s->bias), p->add, p->scratch));
     return s->ops->backward(&s->plan, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data, param_g(s->w),
                             s->norm ? NULL : param_g(s->bias), p->add, p->scratch);
 }

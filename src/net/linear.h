@@ -1,6 +1,6 @@
-/* What [convolutional] and [connected] have in common: a linear map, then batch normalisation or a bias, then an
- * activation. In training the three are kept apart, as far as the backend cannot fuse them; in inference the
- * normalisation is folded into the weights. */
+/* What [convolutional] and [connected] have in common: a linear map, then batch normalisation or a bias, then
+ * an activation. In training the three are kept apart, as far as the backend cannot fuse them; in inference
+ * the normalisation is folded into the weights. */
 #ifndef NET_LINEAR_H
 #define NET_LINEAR_H
 #include "net/layer.h"
@@ -8,22 +8,22 @@
 struct linear {
     /* Set by the layer before linear_build: */
     const struct linear_ops *ops;
-    struct linear_desc desc;      /* in, size, stride, pad, groups */
-    size_t weights;               /* how many */
-    double spread;                /* of the initial weights: standard deviation, or half-width */
+    struct linear_desc desc; /* in, size, stride, pad, groups */
+    size_t weights;          /* how many */
+    double spread;           /* of the initial weights: standard deviation, or half-width */
     enum init init;
-    int norm;                     /* batch_normalize */
-    int weights_first;            /* .weights order: [connected] has its weights before the batch-norm triple */
+    int norm;          /* batch_normalize */
+    int weights_first; /* .weights order: [connected] has its weights before the batch-norm triple */
     enum act act;
     /* The rest is linear.c's. */
     struct linear_plan plan;
     struct norm_plan norm_plan;
     struct act_plan act_plan;
-    struct tensor mid[2];         /* output of the linear map, of the normalisation, where they have memory apart */
+    struct tensor mid[2]; /* output of the linear map, of the normalisation, where they have memory apart */
     struct buffer *mid_data[2], *stats, *workspace;
     struct buffer *folded_w, *folded_b; /* inference */
     struct param *bias, *w, *scale, *mean, *var;
-    int act_plain;                /* the activation is a step of its own */
+    int act_plain; /* the activation is a step of its own */
     double pace;
 };
 

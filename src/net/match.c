@@ -1,14 +1,14 @@
 /* For class k with the n1 rows of H1 and the n2 rows of H2 that carry it, d2 = squared Euclidean distance:
  *
- *     K(a,b) = 1/L sum_i exp(-d2(a,b) / s_i),    s_i = kernel_mul^i s,    s = median of d2 over the pairs of the pool
- *     Q  = 1/n1^2 sum_{H1,H1} K + 1/n2^2 sum_{H2,H2} K - 2/(n1 n2) sum_{H1,H2} K              (V-statistic, >= 0)
- *     MMD = sqrt(max(Q,0) + e) - sqrt(e), e = 1e-6   (root = 1)      or      max(Q,0)   (root = 0)
- *     Match = 1/K sum_k MMD_k
+ *     K(a,b) = 1/L sum_i exp(-d2(a,b) / s_i),    s_i = kernel_mul^i s,    s = median of d2 over the pairs of
+ * the pool Q  = 1/n1^2 sum_{H1,H1} K + 1/n2^2 sum_{H2,H2} K - 2/(n1 n2) sum_{H1,H2} K (V-statistic, >= 0) MMD
+ * = sqrt(max(Q,0) + e) - sqrt(e), e = 1e-6   (root = 1)      or      max(Q,0)   (root = 0) Match = 1/K sum_k
+ * MMD_k
  *
- * The weights of the three sums add up to 0, so K is replaced by K - 1 (expm1): no cancellation where rows are close.
- * With c(a,b) = dQ/dd2(a,b) the gradient of a row is sum_b 2 c(a,b) (a - b): each pair is computed once, each row is
- * summed by one thread in a fixed order. Distances come from differences and sums are double, so that equal rows give
- * exactly 0. s is data: no gradient passes through it. */
+ * The weights of the three sums add up to 0, so K is replaced by K - 1 (expm1): no cancellation where rows
+ * are close. With c(a,b) = dQ/dd2(a,b) the gradient of a row is sum_b 2 c(a,b) (a - b): each pair is computed
+ * once, each row is summed by one thread in a fixed order. Distances come from differences and sums are
+ * double, so that equal rows give exactly 0. s is data: no gradient passes through it. */
 #include "match.h"
 #include <math.h>
 #include <stdint.h>
@@ -17,8 +17,10 @@
 
 #define SMOOTH 1e-6 /* e */
 
-/* Wide registers where the processor has them; the sums below have a fixed shape, so the bits do not change. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+/* Wide registers where the processor has them; the sums below have a fixed shape, so the bits do not change.
+ */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDE
@@ -40,7 +42,8 @@ size_t match_bytes(int m, int classes)
 {
     size_t doubles, pointers, start;
     if (m < 0 || m > 1 << 24 || mem_mul(pairs(m) * 2, sizeof(double), &doubles) ||
-        mem_mul((size_t)m, 2 * sizeof(void *), &pointers) || mem_mul((size_t)classes + 2, sizeof(int), &start))
+        mem_mul((size_t)m, 2 * sizeof(void *), &pointers) ||
+        mem_mul((size_t)classes + 2, sizeof(int), &start))
         return 0;
     return doubles + pointers + start + 64;
 }
@@ -181,7 +184,9 @@ static void descend(const struct match_options *o, const struct pool *p, double 
             double g[BLOCK] = { 0 };
             int n = d - t < BLOCK ? d - t : BLOCK;
             for (int b = 0; b < p->n; b++)
-                if (b != a) pull(g, 2 * factor * p->d2[a < b ? pair(a, b) : pair(b, a)], p->row[a] + t, p->row[b] + t, n);
+                if (b != a)
+                    pull(g, 2 * factor * p->d2[a < b ? pair(a, b) : pair(b, a)], p->row[a] + t, p->row[b] + t,
+                         n);
             for (int i = 0; i < n; i++) p->g[a][t + i] = (real)g[i];
         }
     }
@@ -203,7 +208,8 @@ static int pooled_median(const struct match_options *o, struct pool *p, int clas
     for (int k = o->conditional ? 0 : -1; k < (o->conditional ? classes : 0); k++) {
         gather(p, k, one, two, d);
         TRY(measure(o, p, d));
-        memcpy(p->sort + n, p->d2, pairs(p->n) * sizeof(double)); /* the classes' pairs together are at most pairs(m) */
+        memcpy(p->sort + n, p->d2,
+               pairs(p->n) * sizeof(double)); /* the classes' pairs together are at most pairs(m) */
         n += pairs(p->n);
     }
     *s = median(p->sort, n);
@@ -211,8 +217,8 @@ static int pooled_median(const struct match_options *o, struct pool *p, int clas
 }
 
 /* Adds MMD_k to *match and leaves the gradient of its rows; 1/K is applied through `share`. */
-static int one_class(const struct match_options *o, struct pool *p, int d, double share, double common, double *sigma,
-                     double *match)
+static int one_class(const struct match_options *o, struct pool *p, int d, double share, double common,
+                     double *sigma, double *match)
 {
     TRY(measure(o, p, d));
     if (!o->hold) {
@@ -236,7 +242,8 @@ static int all_finite(const struct match_half *half, int d)
     return zero == 0;
 }
 
-static int count_present(struct pool *p, int classes, int d, const struct match_half *one, const struct match_half *two)
+static int count_present(struct pool *p, int classes, int d, const struct match_half *one,
+                         const struct match_half *two)
 {
     int n = 0;
     for (int k = 0; k < classes; k++) {

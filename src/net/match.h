@@ -1,5 +1,6 @@
-/* The matching loss of ITRA (Li, Li, Pan, Qiang, Zhu, AAAI 2023): class-conditional maximum mean discrepancy with a
- * mixture of Gaussian kernels, and its exact gradient. Formulas: docs in match.c. Host memory, no allocation. */
+/* The matching loss of ITRA (Li, Li, Pan, Qiang, Zhu, AAAI 2023): class-conditional maximum mean discrepancy
+ * with a mixture of Gaussian kernels, and its exact gradient. Formulas: docs in match.c. Host memory, no
+ * allocation. */
 #ifndef NET_MATCH_H
 #define NET_MATCH_H
 #include <stddef.h>
@@ -9,29 +10,29 @@
 enum bandwidth { BANDWIDTH_MEDIAN, BANDWIDTH_POOLED, BANDWIDTH_FIXED };
 
 struct match_options {
-    int conditional;    /* 0: one pool, labels ignored */
-    int kernels;        /* L */
-    double kernel_mul;  /* s_i = kernel_mul^i * s */
+    int conditional;   /* 0: one pool, labels ignored */
+    int kernels;       /* L */
+    double kernel_mul; /* s_i = kernel_mul^i * s */
     enum bandwidth bandwidth;
-    double fixed;       /* s, for BANDWIDTH_FIXED: a squared distance */
-    int root;           /* 1: MMD, smoothed at 0; 0: squared MMD */
-    int present;        /* average over the classes present in both halves instead of all */
-    int threads;        /* at most; 0 counts as 1. The bits do not depend on it */
-    int hold;           /* take s from sigma[] instead of computing it: finite differences */
+    double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
+    int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
+    int present;  /* average over the classes present in both halves instead of all */
+    int threads;  /* at most; 0 counts as 1. The bits do not depend on it */
+    int hold;     /* take s from sigma[] instead of computing it: finite differences */
 };
 
 struct match_half {
-    const real *h;     /* m rows of d features */
-    const int *label;  /* m; rows with a label outside [0, classes) take no part */
+    const real *h;    /* m rows of d features */
+    const int *label; /* m; rows with a label outside [0, classes) take no part */
     int m;
-    real *g;           /* m x d: gets dMatch/dh; NULL: not wanted */
+    real *g; /* m x d: gets dMatch/dh; NULL: not wanted */
 };
 
 /* Bytes of work memory for m1 + m2 = m rows: O(m^2). 0: overflow. */
 size_t match_bytes(int m, int classes);
 
-/* *match gets Match; sigma[k] (classes values; one when not conditional) the bandwidth of class k, 0 where it takes no
- * part. E_NUMBER when a feature is not finite. Bit for bit the same for any number of threads. */
+/* *match gets Match; sigma[k] (classes values; one when not conditional) the bandwidth of class k, 0 where it
+ * takes no part. E_NUMBER when a feature is not finite. Bit for bit the same for any number of threads. */
 int match_compute(const struct match_options *, int classes, int d, const struct match_half *one,
                   const struct match_half *two, double *sigma, double *match, void *work);
 

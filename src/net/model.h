@@ -9,11 +9,11 @@ struct model_layer {
     void *self; /* options filled in, nothing planned: programs copy it */
     struct layer_common common;
     int line;
-    int *in, nin; /* absolute indices; -1: the image */
+    int *in, nin;     /* absolute indices; -1: the image */
     struct shape out; /* of one row */
     double flops;
-    int frozen;          /* at or before a stopbackward */
-    int param, nparam;   /* its parameters: net->param[param .. param + nparam) */
+    int frozen;        /* at or before a stopbackward */
+    int param, nparam; /* its parameters: net->param[param .. param + nparam) */
 };
 
 struct param {

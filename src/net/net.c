@@ -86,7 +86,8 @@ static int config_check(struct net *n, int line, struct err *e)
                        c->scales.n);
     for (int i = 1; c->policy == POLICY_STEPS && i < c->steps.n; i++)
         if (list_at(&c->steps, i) <= list_at(&c->steps, i - 1))
-            return fail_at(e, E_CFG, path, line, "[net] steps=%.80s: expected each larger than the one before", c->steps.text);
+            return fail_at(e, E_CFG, path, line,
+                           "[net] steps=%.80s: expected each larger than the one before", c->steps.text);
     if (c->mean.n != c->std.n || (c->mean.n && c->mean.n != c->channels))
         return fail_at(e, E_CFG, path, line,
                        "[net] mean= and std= need one number for each of the %d channels (%d, %d given)",
@@ -108,11 +109,12 @@ static void config_remarks(const struct net *n)
     const struct net_config *c = &n->config;
     const char *path = n->cfg->path;
     if (c->batch % c->subdivisions)
-        note(&n->notes, "%s: batch=%d is no multiple of subdivisions=%d: an update sees %d images", path, c->batch,
-             c->subdivisions, c->batch / c->subdivisions * c->subdivisions);
+        note(&n->notes, "%s: batch=%d is no multiple of subdivisions=%d: an update sees %d images", path,
+             c->batch, c->subdivisions, c->batch / c->subdivisions * c->subdivisions);
     if (c->max_batches && c->burn_in >= c->max_batches)
-        note(&n->notes, "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never gets to learning_rate", path, c->burn_in,
-             c->max_batches);
+        note(&n->notes,
+             "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never gets to learning_rate", path,
+             c->burn_in, c->max_batches);
     if (c->learning_rate == 0) note(&n->notes, "%s: learning_rate=0: nothing will be learnt", path);
 }
 

@@ -1,17 +1,25 @@
 /* Model and program.
  *
- * A net is what the cfg says: layers with their options, and the parameters with their gradients and momenta. A program
- * is that net compiled for one batch size and one purpose: shapes, plans, and one arena in which tensors share memory
- * over time. Several programs over one net share its parameters: training with and without a second mini-batch,
- * validation beside training. */
+ * A net is what the cfg says: layers with their options, and the parameters with their gradients and momenta.
+ * A program is that net compiled for one batch size and one purpose: shapes, plans, and one arena in which
+ * tensors share memory over time. Several programs over one net share its parameters: training with and
+ * without a second mini-batch, validation beside training. */
 #ifndef NET_NET_H
 #define NET_NET_H
 #include "core/cfg.h"
 #include "core/text.h"
 #include "net/layer.h"
 
-enum policy { POLICY_CONSTANT, POLICY_STEP, POLICY_STEPS, POLICY_EXP, POLICY_POLY, POLICY_SIGMOID, POLICY_RANDOM,
-              POLICY_SGDR };
+enum policy {
+    POLICY_CONSTANT,
+    POLICY_STEP,
+    POLICY_STEPS,
+    POLICY_EXP,
+    POLICY_POLY,
+    POLICY_SIGMOID,
+    POLICY_RANDOM,
+    POLICY_SGDR
+};
 
 /* The [net] section. Names are the cfg's. */
 struct net_config {
@@ -32,28 +40,29 @@ extern const struct key net_config_keys[];
 
 struct net {
     struct net_config config;
-    struct cfg *cfg;          /* owned */
-    struct backend *be;       /* borrowed */
+    struct cfg *cfg;    /* owned */
+    struct backend *be; /* borrowed */
     struct notes notes;
     uint64_t seed;
-    int mini;                 /* rows per forward pass: batch / subdivisions */
-    int n;                    /* layers */
+    int mini; /* rows per forward pass: batch / subdivisions */
+    int n;    /* layers */
     struct model_layer *layer;
-    struct param **param;     /* in .weights order */
+    struct param **param; /* in .weights order */
     int nparam;
-    int classes;              /* outputs of the last layer that is not [cost] */
-    int feature;              /* index of the last [itra] or [center] layer (inert or not), or -1 */
+    int classes; /* outputs of the last layer that is not [cost] */
+    int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
     /* What the [itra] sections agree on: */
     struct pairing_wants wants; /* active: some section has lambda > 0; gradient_first: all of them have it */
     int pair_loader;            /* a second mini-batch is wanted: active, from the loader */
     /* Counters */
-    uint64_t seen;            /* images of S1 */
-    double ce_average;        /* A of itra.md, or -1 */
+    uint64_t seen;     /* images of S1 */
+    double ce_average; /* A of itra.md, or -1 */
 };
 
-/* Builds the model: parses options, checks shapes for config.batch. Takes the cfg over (also on failure). Unknown keys
- * are noted, or errors in strict sections. */
-int net_open(struct net **, struct cfg *, struct backend *, uint64_t seed, const struct notes *, struct err *);
+/* Builds the model: parses options, checks shapes for config.batch. Takes the cfg over (also on failure).
+ * Unknown keys are noted, or errors in strict sections. */
+int net_open(struct net **, struct cfg *, struct backend *, uint64_t seed, const struct notes *,
+             struct err *);
 void net_close(struct net *);
 
 /* Rate in force at iteration n (n from 1: the first update), with burn-in. Darknet's policies. */
@@ -63,43 +72,46 @@ double net_rate(const struct net_config *, uint64_t seed, uint64_t n);
 void net_follow_ce(struct net *, double ce);
 
 struct program_desc {
-    int rows;    /* of S1 */
-    int paired;  /* as many again of S2 */
+    int rows;   /* of S1 */
+    int paired; /* as many again of S2 */
     int train;
-    int features; /* inference: keep the feature layer's output for program_features */
+    int features;  /* inference: keep the feature layer's output for program_features */
     int plan_only; /* sizes and plans, no memory: for program_get_info, nothing else */
-    int keep;     /* tests: all tensors keep their contents to the end of the step */
-    int guard;    /* tests: poison dead memory, and check that nobody writes between tensors */
+    int keep;      /* tests: all tensors keep their contents to the end of the step */
+    int guard;     /* tests: poison dead memory, and check that nobody writes between tensors */
 };
 
 struct program;
-/* Compiles. The first program of a net also creates its parameters: with gradients and momenta, in the backend's own
- * layout, if it is for training (then they are the net's for good), else as host memory. Open training programs
- * first, and keep the first program open as long as parameters are used: it knows how they are packed. */
+/* Compiles. The first program of a net also creates its parameters: with gradients and momenta, in the
+ * backend's own layout, if it is for training (then they are the net's for good), else as host memory. Open
+ * training programs first, and keep the first program open as long as parameters are used: it knows how they
+ * are packed. */
 int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
 void program_close(struct program *);
 
 struct step {
-    const float *x;      /* host: rows x c x h x w */
-    const int *label;    /* host: rows; NULL in inference without loss */
-    int rows, first;     /* as in struct batch */
-    int add;             /* not the first sub-mini-batch of this update */
-    int hold;            /* see struct pass */
-    uint64_t number;     /* of the sub-mini-batch since training began */
-    uint64_t iteration;  /* from 1 */
+    const float *x;     /* host: rows x c x h x w */
+    const int *label;   /* host: rows; NULL in inference without loss */
+    int rows, first;    /* as in struct batch */
+    int add;            /* not the first sub-mini-batch of this update */
+    int hold;           /* see struct pass */
+    uint64_t number;    /* of the sub-mini-batch since training began */
+    uint64_t iteration; /* from 1 */
 };
 struct step_stats {
-    double ce;           /* mean over the scored rows (of softmax and cost layers) */
-    double match;        /* sum over [itra] layers, before lambda */
-    double lambda;       /* in force; of the last [itra] */
-    double center;       /* sum over [center] layers, before lambda */
+    double ce;            /* mean over the scored rows (of softmax and cost layers) */
+    double match;         /* sum over [itra] layers, before lambda */
+    double lambda;        /* in force; of the last [itra] */
+    double center;        /* sum over [center] layers, before lambda */
     double extra_seconds; /* time in training-only layers */
     double seconds;
 };
-/* Forward and backward. A loss that is not finite is E_NUMBER and names the first layer whose output is not. */
+/* Forward and backward. A loss that is not finite is E_NUMBER and names the first layer whose output is not.
+ */
 int program_train(struct program *, const struct step *, struct step_stats *, struct err *);
 
-/* Forward only; prob gets rows x classes (may be NULL), *ce the sum of the cross-entropies (NULL without labels). */
+/* Forward only; prob gets rows x classes (may be NULL), *ce the sum of the cross-entropies (NULL without
+ * labels). */
 int program_infer(struct program *, const struct step *, float *prob, double *ce, struct err *);
 int program_feature_size(const struct program *); /* numbers a row; 0: no feature layer */
 int program_features(struct program *, int rows, real *features, struct err *);
@@ -107,21 +119,21 @@ int program_features(struct program *, int rows, real *features, struct err *);
 /* After parameters changed: inference programs fold and pack them again. */
 int program_refresh(struct program *, struct err *);
 
-/* One optimiser step from the gradients of `subdivisions` program_train calls. Gradients that are not finite leave the
- * weights as they are: E_NUMBER, naming the layer. */
+/* One optimiser step from the gradients of `subdivisions` program_train calls. Gradients that are not finite
+ * leave the weights as they are: E_NUMBER, naming the layer. */
 int net_update(struct net *, double rate, struct err *);
 
-/* .weights: Darknet's format. *layers gets the number of layers that were loaded completely. A file that ends inside a
- * layer or has bytes left is an error; one that ends between layers is an error unless `partial`. Reads into temporary
- * memory first: on failure the net is unchanged. */
+/* .weights: Darknet's format. *layers gets the number of layers that were loaded completely. A file that ends
+ * inside a layer or has bytes left is an error; one that ends between layers is an error unless `partial`.
+ * Reads into temporary memory first: on failure the net is unchanged. */
 int weights_load(struct net *, const char *path, int partial, int *layers, struct err *);
 /* Layers 0..upto-1 (n: all), written to a temporary name and renamed. */
 int weights_save(const struct net *, const char *path, int upto, uint64_t seen, struct err *);
 uint64_t weights_floats(const struct net *); /* numbers in the file of the whole net */
 
-/* Everything a training run needs to go on bit for bit: all parameters (also those that .weights leaves out), momenta,
- * seen, ce_average. Written into, and read from, the trainer's state file. Reading checks every size against the net
- * and leaves it unchanged on failure. */
+/* Everything a training run needs to go on bit for bit: all parameters (also those that .weights leaves out),
+ * momenta, seen, ce_average. Written into, and read from, the trainer's state file. Reading checks every size
+ * against the net and leaves it unchanged on failure. */
 int net_state_write(const struct net *, struct file *, struct err *);
 int net_state_read(struct net *, struct file_reader *, struct err *);
 
@@ -129,8 +141,8 @@ int net_state_read(struct net *, struct file_reader *, struct err *);
 struct layer_info {
     const char *name;
     struct shape out;
-    uint64_t params;     /* learnable */
-    double flops;        /* a row, forward */
+    uint64_t params; /* learnable */
+    double flops;    /* a row, forward */
 };
 struct program_info {
     size_t arena, scratch, fixed; /* bytes: tensors and buffers; the shared block; what is always there */

@@ -10,7 +10,8 @@ static double steps_rate(const struct net_config *c, uint64_t n)
     return rate;
 }
 
-/* Cosine from learning_rate to learning_rate_min in cycles, each sgdr_mult times as long as the one before. */
+/* Cosine from learning_rate to learning_rate_min in cycles, each sgdr_mult times as long as the one before.
+ */
 static double sgdr_rate(const struct net_config *c, uint64_t n)
 {
     double start = 0, cycle = c->sgdr_cycle ? c->sgdr_cycle : c->max_batches;
@@ -32,7 +33,8 @@ double net_rate(const struct net_config *c, uint64_t seed, uint64_t n)
     case POLICY_STEP: return rate * pow(c->scale, floor(t / c->step));
     case POLICY_STEPS: return steps_rate(c, n);
     case POLICY_EXP: return rate * pow(c->gamma, t);
-    case POLICY_POLY: return c->max_batches > 0 ? rate * pow(fmax(0, 1 - t / c->max_batches), c->power) : rate;
+    case POLICY_POLY:
+        return c->max_batches > 0 ? rate * pow(fmax(0, 1 - t / c->max_batches), c->power) : rate;
     case POLICY_SIGMOID: return rate / (1 + exp(c->gamma * (t - c->step)));
     case POLICY_RANDOM: return rate * pow(rng_uniform(rng_key(seed, RNG_RATE, 0), n), c->power);
     case POLICY_SGDR: return sgdr_rate(c, n);

@@ -73,7 +73,8 @@ void model_drop_params(struct net *n)
     for (int i = 0; n->layer && i < n->n; i++) n->layer[i].param = n->layer[i].nparam = 0;
 }
 
-/* Drawn over the dense elements in file order, so that every backend and layout starts from the same numbers. */
+/* Drawn over the dense elements in file order, so that every backend and layout starts from the same numbers.
+ */
 static void draw(const struct param *p, int ordinal, real *host)
 {
     uint64_t key = rng_key(p->net->seed, RNG_INIT, (uint64_t)ordinal);

@@ -18,7 +18,10 @@ static int by_place(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static int meet(const struct plan_item *a, const struct plan_item *b) { return a->first <= b->last && b->first <= a->last; }
+static int meet(const struct plan_item *a, const struct plan_item *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
 
 /* The smallest gap between the neighbours (in order of place) that holds the item, or the end. */
 static size_t best_gap(const struct plan_item *item, struct plan_item *const *near, int n)

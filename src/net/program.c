@@ -22,13 +22,13 @@ struct node {
     int used;           /* takes part: forward is called */
     int back;           /* backward is called */
     int keep_out, *keep_in;
-    int params;         /* declared so far in this build */
+    int params; /* declared so far in this build */
 };
 
 struct program {
     struct net *net;
     struct program_desc desc;
-    int rows;   /* of the forward pass: S1 and S2 */
+    int rows; /* of the forward pass: S1 and S2 */
     int n;
     struct node *node;
     struct value input;
@@ -36,10 +36,10 @@ struct program {
     size_t scratch_bytes, arena_bytes, fixed_bytes, host_bytes;
     void *arena, *fixed, *scratch; /* backend memory */
     char *host;
-    real *image;                   /* one row of input, in host */
-    int *dev_label;                /* in fixed */
-    int feature;                   /* layer whose input is the feature, or -1 */
-    struct plan_item *item;        /* as placed: tensors first, then claims */
+    real *image;            /* one row of input, in host */
+    int *dev_label;         /* in fixed */
+    int feature;            /* layer whose input is the feature, or -1 */
+    struct plan_item *item; /* as placed: tensors first, then claims */
     int nitem;
 };
 
@@ -49,7 +49,8 @@ struct builder {
     int creates; /* the first program of the net: parameters are declared, not looked up */
 };
 
-/* ---- what layers may ask while they build ---------------------------------------------------------------------- */
+/* ---- what layers may ask while they build
+ * ---------------------------------------------------------------------- */
 
 struct backend *builder_backend(const struct builder *b) { return b->p->net->be; }
 int builder_train(const struct builder *b) { return b->p->desc.train; }
@@ -120,15 +121,26 @@ struct param *builder_param(struct builder *b, size_t count, enum init init, dou
 {
     size_t bytes;
     if (mem_mul(count, sizeof(real), &bytes)) return NULL;
-    return declare(b, (struct param){ .net = b->p->net, .layer = b->node->l.index, .count = count, .init = init,
-                                      .spread = spread, .flags = flags, .bytes = bytes });
+    return declare(b, (struct param){ .net = b->p->net,
+                                      .layer = b->node->l.index,
+                                      .count = count,
+                                      .init = init,
+                                      .spread = spread,
+                                      .flags = flags,
+                                      .bytes = bytes });
 }
 
 struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
                              const struct linear_ops *linear, const struct linear_plan *plan)
 {
-    return declare(b, (struct param){ .net = b->p->net, .layer = b->node->l.index, .count = count, .init = init,
-                                      .spread = spread, .flags = flags, .bytes = plan->weight_bytes, .linear = linear,
+    return declare(b, (struct param){ .net = b->p->net,
+                                      .layer = b->node->l.index,
+                                      .count = count,
+                                      .init = init,
+                                      .spread = spread,
+                                      .flags = flags,
+                                      .bytes = plan->weight_bytes,
+                                      .linear = linear,
                                       .plan = plan });
 }
 
@@ -141,7 +153,8 @@ const struct layout *builder_weights(const struct builder *b)
     return NULL;
 }
 
-/* ---- shapes and connections -------------------------------------------------------------------------------------- */
+/* ---- shapes and connections
+ * -------------------------------------------------------------------------------------- */
 
 static int rows_back(const struct program *p)
 {
@@ -156,14 +169,25 @@ static int connect(struct program *p, int i, struct err *e)
     const struct model_layer *m = &n->layer[i];
     struct node *node = &p->node[i];
     struct layer *l = &node->l;
-    *l = (struct layer){ .ops = m->ops, .index = i, .line = m->line, .classes = n->classes, .nin = m->nin, .out = &node->value,
-                         .rows_back = rows_back(p), .train = p->desc.train, .first = p->desc.paired ? p->desc.rows : 0,
-                         .be = n->be, .cfg = n->cfg->path, .loss = NAN, .weight = 1 };
+    *l = (struct layer){ .ops = m->ops,
+                         .index = i,
+                         .line = m->line,
+                         .classes = n->classes,
+                         .nin = m->nin,
+                         .out = &node->value,
+                         .rows_back = rows_back(p),
+                         .train = p->desc.train,
+                         .first = p->desc.paired ? p->desc.rows : 0,
+                         .be = n->be,
+                         .cfg = n->cfg->path,
+                         .loss = NAN,
+                         .weight = 1 };
     l->self = mem_alloc(1, m->ops->size + 1);
     l->in = mem_alloc((size_t)m->nin, sizeof *l->in);
     l->add = mem_alloc((size_t)m->nin, sizeof *l->add);
     node->keep_in = mem_alloc((size_t)m->nin, sizeof *node->keep_in);
-    if (!l->self || !l->in || !l->add || !node->keep_in) return fail(e, E_MEM, "%s: not enough memory", l->cfg);
+    if (!l->self || !l->in || !l->add || !node->keep_in)
+        return fail(e, E_MEM, "%s: not enough memory", l->cfg);
     memcpy(l->self, m->self, m->ops->size);
     for (int k = 0; k < m->nin; k++) l->in[k] = output_of(p, m->in[k]);
     for (int k = m->in[0]; k >= 0 && !l->below; k = n->layer[k].in[0])
@@ -208,12 +232,13 @@ static void find_learners(struct program *p)
         if (l->identity) continue;
         int need = l->ops->flags & LAYER_PARAMS;
         for (int k = 0; k < l->nin; k++) need |= l->in[k]->need_g;
-        l->out->need_g = p->desc.train && need && !(l->ops->flags & LAYER_NO_GRAD) && !p->net->layer[i].frozen;
+        l->out->need_g =
+            p->desc.train && need && !(l->ops->flags & LAYER_NO_GRAD) && !p->net->layer[i].frozen;
     }
 }
 
-/* Walks as backward will: a layer takes part if something wrote its output's gradient or it has a loss of its own. The
- * first to write a gradient overwrites, the others add. id: 1 once it is written. */
+/* Walks as backward will: a layer takes part if something wrote its output's gradient or it has a loss of its
+ * own. The first to write a gradient overwrites, the others add. id: 1 once it is written. */
 static void find_backward(struct program *p)
 {
     for (int i = 0; i < p->n; i++) p->node[i].value.id = 0;
@@ -239,7 +264,8 @@ static void find_last(struct program *p)
     for (int i = 0; i < p->n; i++) p->node[i].l.last = 1;
     for (int i = 0; i < p->n; i++)
         for (int k = 0; p->node[i].used && k < p->net->layer[i].nin; k++)
-            for (int j = p->net->layer[i].in[k]; j >= 0; j = p->node[j].l.identity ? p->net->layer[j].in[0] : -1)
+            for (int j = p->net->layer[i].in[k]; j >= 0;
+                 j = p->node[j].l.identity ? p->net->layer[j].in[0] : -1)
                 p->node[j].l.last = 0;
 }
 
@@ -253,8 +279,7 @@ static int check_losses(const struct program *p, struct err *e)
             return layer_fail(l, e, "must stand before the classifier: no layer that learns comes behind it");
         if (l->ops->flags & LAYER_TRAIN_ONLY && !l->in[0]->need_g)
             return layer_fail(l, e, "no layer that learns comes before it");
-        if (l->ops->flags & LAYER_TERMINAL && !l->last)
-            return layer_fail(l, e, "must be the last layer");
+        if (l->ops->flags & LAYER_TERMINAL && !l->last) return layer_fail(l, e, "must be the last layer");
     }
     return OK;
 }
@@ -265,10 +290,12 @@ static int check_goal(const struct program *p, struct err *e)
     if (!p->desc.train || p->desc.plan_only) return OK;
     for (int i = 0; i < p->n; i++) {
         const struct layer *l = &p->node[i].l;
-        if (p->node[i].used && l->last && l->ops->flags & LAYER_LOSS && !(l->ops->flags & LAYER_TRAIN_ONLY)) return OK;
+        if (p->node[i].used && l->last && l->ops->flags & LAYER_LOSS && !(l->ops->flags & LAYER_TRAIN_ONLY))
+            return OK;
     }
     const struct layer *l = &p->node[p->n - 1].l;
-    return layer_fail(l, e, "is the last layer, and nothing is to be learnt: end the cfg with [softmax] or [cost]");
+    return layer_fail(l, e,
+                      "is the last layer, and nothing is to be learnt: end the cfg with [softmax] or [cost]");
 }
 
 static int output_layer(const struct program *p)
@@ -282,7 +309,9 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
 {
     struct program *p = *out = mem_alloc(1, sizeof *p);
     if (!p) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
-    *p = (struct program){ .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = -1 };
+    *p = (struct program){
+        .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = -1
+    };
     p->last_claim = &p->claims;
     p->node = mem_alloc((size_t)n->n, sizeof *p->node);
     if (!p->node) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
@@ -312,7 +341,8 @@ void program_describe(const struct program *p, struct net *n)
     n->classes = (int)shape_row(p->node[output_layer(p)].l.out->x.shape);
 }
 
-/* ---- plans and memory ---------------------------------------------------------------------------------------------- */
+/* ---- plans and memory
+ * ---------------------------------------------------------------------------------------------- */
 
 static int build_layers(struct program *p, int creates, struct err *e)
 {
@@ -343,7 +373,8 @@ static void extend(struct plan_item *item, int from, int to)
 static struct plan_item *item_of(struct program *p, const struct value *v, int gradient)
 {
     if (v == &p->input) return gradient ? NULL : &p->item[2 * p->n];
-    const struct node *node = (const struct node *)(const void *)((const char *)v - offsetof(struct node, value));
+    const struct node *node =
+        (const struct node *)(const void *)((const char *)v - offsetof(struct node, value));
     return &p->item[2 * (node - p->node) + gradient];
 }
 
@@ -410,7 +441,8 @@ static int plan_memory(struct program *p, struct err *e)
     for (const struct claim *c = p->claims; c; c = c->next) p->item[n++] = live_claim(p, c);
     for (int i = 0; p->desc.guard && i < n; i++)
         if (p->item[i].bytes) p->item[i].bytes += GUARD;
-    if (plan_arena(p->item, n, &p->arena_bytes)) return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
+    if (plan_arena(p->item, n, &p->arena_bytes))
+        return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
     return OK;
 }
 
@@ -467,8 +499,10 @@ static int check_room(const struct program *p, size_t params, struct err *e)
     size_t total = sum(sum(p->arena_bytes, p->fixed_bytes), sum(p->host_bytes, params));
     size_t room = p->net->be->ops->room(p->net->be);
     if (total <= room && total < SIZE_MAX) return OK;
-    return fail(e, E_MEM, "%s: %d rows need %zu bytes (%zu MiB), and %zu MiB are free: lower batch or raise subdivisions",
-                p->net->cfg->path, p->rows, total, total >> 20, room >> 20);
+    return fail(
+        e, E_MEM,
+        "%s: %d rows need %zu bytes (%zu MiB), and %zu MiB are free: lower batch or raise subdivisions",
+        p->net->cfg->path, p->rows, total, total >> 20, room >> 20);
 }
 
 static int allocate(struct program *p, int creates, struct err *e)
@@ -477,13 +511,15 @@ static int allocate(struct program *p, int creates, struct err *e)
     TRY(plan_memory(p, e));
     plan_fixed(p);
     size_t params = creates ? model_param_bytes(p->net, p->desc.train) : 0;
-    if (creates && !params && p->net->nparam) return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
+    if (creates && !params && p->net->nparam)
+        return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
     if (p->desc.plan_only) return OK;
     TRY(check_room(p, params, e));
     TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
     TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
     p->host = mem_alloc(p->host_bytes, 1);
-    if (!p->host) return fail(e, E_MEM, "%s: not enough memory for %zu bytes", p->net->cfg->path, p->host_bytes);
+    if (!p->host)
+        return fail(e, E_MEM, "%s: not enough memory for %zu bytes", p->net->cfg->path, p->host_bytes);
     bind(p);
     return creates ? model_create_params(p->net, p->desc.train, e) : OK;
 }
@@ -494,7 +530,8 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     struct program *p = NULL;
     *out = NULL;
     if (d->train && !creates && !n->param[0]->w)
-        return fail(e, E_ARG, "%s: training programs must be opened before those for inference", n->cfg->path);
+        return fail(e, E_ARG, "%s: training programs must be opened before those for inference",
+                    n->cfg->path);
     int rc = program_draft(&p, n, d, e);
     if (!rc) rc = check_goal(p, e);
     if (!rc && d->features) p->feature = n->feature;
@@ -534,7 +571,9 @@ void program_close(struct program *p)
     mem_free(p);
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static double now(void)
 {
@@ -543,16 +582,19 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Tests only: memory that is born in this step is filled with NaN, the gaps between items must be untouched. */
+/* Tests only: memory that is born in this step is filled with NaN, the gaps between items must be untouched.
+ */
 static int guard_step(struct program *p, int step, int before, struct err *e)
 {
     for (int i = 0; i < p->nitem; i++) {
         const struct plan_item *item = &p->item[i];
         if (!item->bytes || step < item->first || step > item->last) continue;
         unsigned char *at = (unsigned char *)p->arena + item->at;
-        if (before && step == item->first) memset(at, 0xff, item->bytes - GUARD), memset(at + item->bytes - GUARD, POISON, GUARD);
+        if (before && step == item->first)
+            memset(at, 0xff, item->bytes - GUARD), memset(at + item->bytes - GUARD, POISON, GUARD);
         for (size_t k = item->bytes - GUARD; k < item->bytes; k++)
-            if (at[k] != POISON) return fail(e, E_DEVICE, "step %d wrote behind item %d of the arena", step, i);
+            if (at[k] != POISON)
+                return fail(e, E_DEVICE, "step %d wrote behind item %d of the arena", step, i);
     }
     return OK;
 }
@@ -564,7 +606,8 @@ static int explain(const struct layer *l, int rc, struct err *e)
     return fail_at(e, rc, l->cfg, l->line, "[%s] (layer %d): %s", l->ops->name, l->index, err_text(rc));
 }
 
-static int run_layer(struct program *p, int i, int back, const struct pass *pass, struct step_stats *stats, struct err *e)
+static int run_layer(struct program *p, int i, int back, const struct pass *pass, struct step_stats *stats,
+                     struct err *e)
 {
     struct layer *l = &p->node[i].l;
     int step = back ? backward_step(p, i) : forward_step(i), timed = l->ops->flags & LAYER_TRAIN_ONLY;
@@ -580,9 +623,20 @@ static int fill(struct program *p, const struct step *s, struct pass *pass, stru
 {
     const struct net *n = p->net;
     struct backend *be = n->be;
-    *pass = (struct pass){ .be = be, .train = p->desc.train, .hold = s->hold, .add = s->add, .rows = s->rows, .first = s->first,
-                           .scored = s->first, .label = s->label, .dev_label = s->label ? p->dev_label : NULL, .seed = n->seed,
-                           .step = s->number, .iteration = s->iteration, .ce_average = n->ce_average, .scratch = p->scratch,
+    *pass = (struct pass){ .be = be,
+                           .train = p->desc.train,
+                           .hold = s->hold,
+                           .add = s->add,
+                           .rows = s->rows,
+                           .first = s->first,
+                           .scored = s->first,
+                           .label = s->label,
+                           .dev_label = s->label ? p->dev_label : NULL,
+                           .seed = n->seed,
+                           .step = s->number,
+                           .iteration = s->iteration,
+                           .ce_average = n->ce_average,
+                           .scratch = p->scratch,
                            .err = e };
     if (e) e->code = OK;
     if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
@@ -719,7 +773,8 @@ int program_refresh(struct program *p, struct err *e)
 
 void program_get_info(const struct program *p, struct program_info *info)
 {
-    *info = (struct program_info){ p->arena_bytes, p->scratch_bytes, p->fixed_bytes - p->scratch_bytes + p->host_bytes,
+    *info = (struct program_info){ p->arena_bytes, p->scratch_bytes,
+                                   p->fixed_bytes - p->scratch_bytes + p->host_bytes,
                                    model_param_bytes(p->net, p->desc.train) };
 }
 

@@ -1,8 +1,8 @@
 /* .weights files, and the part of the training state that belongs to the net.
  *
- * .weights: int32 major, minor, revision; then seen (uint64 where major*10 + minor >= 2 and both are below 1000, else
- * int32); then float32 numbers, layer after layer in the order in which they declare their parameters. Little-endian, no
- * padding. */
+ * .weights: int32 major, minor, revision; then seen (uint64 where major*10 + minor >= 2 and both are below
+ * 1000, else int32); then float32 numbers, layer after layer in the order in which they declare their
+ * parameters. Little-endian, no padding. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,9 @@ static size_t largest(const struct net *n)
     return most;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------------- */
+/* ---- loading
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 struct header {
     uint64_t seen;
@@ -49,7 +51,8 @@ static int read_header(struct file_reader *r, struct header *h, struct err *e)
     if (v[0] < 0 || v[1] < 0 || v[0] > 1 << 20 || v[1] > 1 << 20)
         return fail_at(e, E_FORMAT, r->path, 0, "this is not a .weights file (version %d.%d)", v[0], v[1]);
     h->transposed = v[0] > 1000 || v[1] > 1000;
-    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000) return reader_take(r, &h->seen, sizeof h->seen, e);
+    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000)
+        return reader_take(r, &h->seen, sizeof h->seen, e);
     TRY(reader_take(r, &seen32, sizeof seen32, e));
     h->seen = seen32 < 0 ? 0 : (uint64_t)seen32;
     return OK;
@@ -64,18 +67,23 @@ static size_t layer_floats(const struct net *n, int layer)
     return k;
 }
 
-static int ends_early(const struct net *n, const char *path, int layer, size_t left, size_t need, struct err *e)
+static int ends_early(const struct net *n, const char *path, int layer, size_t left, size_t need,
+                      struct err *e)
 {
     char name[300];
     model_name(n, layer, name, sizeof name);
     if (!left)
-        return fail_at(e, E_FORMAT, path, 0, "the file ends before %s: it holds %d of the %d layers", name, layer, n->n);
-    return fail_at(e, E_FORMAT, path, 0, "the file ends inside %s: it holds %zu of the %zu bytes there; are these the weights of "
-                   "another cfg?", name, left, need);
+        return fail_at(e, E_FORMAT, path, 0, "the file ends before %s: it holds %d of the %d layers", name,
+                       layer, n->n);
+    return fail_at(e, E_FORMAT, path, 0,
+                   "the file ends inside %s: it holds %zu of the %zu bytes there; are these the weights of "
+                   "another cfg?",
+                   name, left, need);
 }
 
 /* How many layers the payload fills. It must end where a layer ends. */
-static int count_layers(const struct net *n, const struct file_reader *r, int partial, int *layers, struct err *e)
+static int count_layers(const struct net *n, const struct file_reader *r, int partial, int *layers,
+                        struct err *e)
 {
     size_t left = r->n - r->at;
     for (int i = 0; i < n->n; i++) {
@@ -87,12 +95,12 @@ static int count_layers(const struct net *n, const struct file_reader *r, int pa
     }
     *layers = n->n;
     if (!left) return OK;
-    return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left after the last layer: are these the weights of another cfg?",
-                   left);
+    return fail_at(e, E_FORMAT, r->path, 0,
+                   "%zu bytes are left after the last layer: are these the weights of another cfg?", left);
 }
 
-static int load_param(const struct net *n, struct param *p, struct file_reader *r, int transposed, float *file, real *host,
-                      struct err *e)
+static int load_param(const struct net *n, struct param *p, struct file_reader *r, int transposed,
+                      float *file, real *host, struct err *e)
 {
     size_t outputs = (size_t)n->layer[p->layer].out.c, inputs = outputs ? p->count / outputs : 0;
     TRY(reader_take(r, file, p->count * sizeof *file, e));
@@ -115,7 +123,8 @@ static int load_params(struct net *n, struct file_reader *r, int transposed, int
     return rc;
 }
 
-/* Numbers that no training leaves behind: better refused than carried on. Reads ahead; r stays where it is. */
+/* Numbers that no training leaves behind: better refused than carried on. Reads ahead; r stays where it is.
+ */
 static int check_numbers(const struct net *n, struct file_reader r, int layers, struct err *e)
 {
     for (int i = 0; i < n->nparam; i++) {
@@ -127,7 +136,8 @@ static int check_numbers(const struct net *n, struct file_reader r, int layers, 
             if (isfinite(v) && !(v < 0 && p->flags & PARAM_VARIANCE)) continue;
             char name[300];
             model_name(n, p->layer, name, sizeof name);
-            return fail_at(e, E_FORMAT, r.path, 0, "%s: number %zu is %g: these weights are damaged, or of a training that failed",
+            return fail_at(e, E_FORMAT, r.path, 0,
+                           "%s: number %zu is %g: these weights are damaged, or of a training that failed",
                            name, k, (double)v);
         }
     }
@@ -148,7 +158,9 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
     return rc;
 }
 
-/* ---- saving ---------------------------------------------------------------------------------------------------------- */
+/* ---- saving
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static int save_param(const struct param *p, struct file *f, float *out, real *host, struct err *e)
 {
@@ -183,7 +195,8 @@ int weights_save(const struct net *n, const char *path, int upto, uint64_t seen,
     return rc;
 }
 
-/* ---- training state -------------------------------------------------------------------------------------------------- */
+/* ---- training state
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Per parameter: its size, the numbers, and the momenta if it learns, in the build's own precision. */
 struct state_head {
@@ -216,7 +229,8 @@ static int check_state(const struct net *n, struct file_reader r, struct err *e)
     struct state_head head;
     TRY(reader_take(&r, &head, sizeof head, e));
     if (head.params != (uint64_t)n->nparam || head.real_bytes != sizeof(real))
-        return fail_at(e, E_FORMAT, r.path, 0, "this state belongs to another cfg or build (%llu parameter blocks, expected %d)",
+        return fail_at(e, E_FORMAT, r.path, 0,
+                       "this state belongs to another cfg or build (%llu parameter blocks, expected %d)",
                        (unsigned long long)head.params, n->nparam);
     for (int i = 0; i < n->nparam; i++) {
         const struct param *p = n->param[i];
@@ -226,7 +240,8 @@ static int check_state(const struct net *n, struct file_reader r, struct err *e)
         char name[300];
         model_name(n, p->layer, name, sizeof name);
         if (count != p->count)
-            return fail_at(e, E_FORMAT, r.path, 0, "this state belongs to another cfg: %s has %zu numbers, the file %llu", name,
+            return fail_at(e, E_FORMAT, r.path, 0,
+                           "this state belongs to another cfg: %s has %zu numbers, the file %llu", name,
                            p->count, (unsigned long long)count);
         if (bytes > r.n - r.at) return fail_at(e, E_FORMAT, r.path, 0, "the file ends inside %s", name);
         r.at += bytes;

@@ -7,11 +7,14 @@
 
 enum { BED_ROWS = 6, BED_CLASSES = 4 };
 
-/* A layer below learns (so that gradients flow), two layers give [shortcut] and [route] something to reach back to, and
- * a linear layer with a softmax makes a loss. Terminal layers sit on the linear layer instead. */
-static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, const char *example, int channels, int side)
+/* A layer below learns (so that gradients flow), two layers give [shortcut] and [route] something to reach
+ * back to, and a linear layer with a softmax makes a loss. Terminal layers sit on the linear layer instead.
+ */
+static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, const char *example,
+                           int channels, int side)
 {
-    static const char *const head = "[net]\nbatch=%d\nheight=%d\nwidth=%d\nchannels=%d\nmomentum=.5\ndecay=.01\n";
+    static const char *const head =
+        "[net]\nbatch=%d\nheight=%d\nwidth=%d\nchannels=%d\nmomentum=.5\ndecay=.01\n";
     static const char *const below = "[convolutional]\nfilters=8\nsize=3\npad=1\nactivation=linear\n"
                                      "[convolutional]\nfilters=8\nsize=1\nactivation=tanh\n";
     int n = snprintf(buf, size, head, BED_ROWS, side, side + 1, channels);
@@ -21,9 +24,11 @@ static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, 
         n += snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n", BED_CLASSES);
     n += snprintf(buf + n, size - (size_t)n, "[%s]\n%s\n", ops->name, example);
     if (!terminal && strcmp(ops->name, "softmax"))
-        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n", BED_CLASSES);
+        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
+                 BED_CLASSES);
     else if (!terminal && strstr(example, "noloss"))
-        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n", BED_CLASSES);
+        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
+                 BED_CLASSES);
 }
 
 struct bed {
@@ -56,7 +61,8 @@ static inline int bed_open(struct bed *b, const char *device, const char *cfg, s
     b->x = mem_alloc(shape_count(s), sizeof *b->x);
     if (!b->x) return fail(e, E_MEM, "bed");
     for (size_t i = 0; i < shape_count(s); i++) b->x[i] = (float)(2 * rng_uniform(5, i) - 1);
-    for (int i = 0; i < s.n; i++) b->label[i] = (int)rng_below(9, (uint64_t)i, 2); /* two classes, so that pairs form */
+    for (int i = 0; i < s.n; i++)
+        b->label[i] = (int)rng_below(9, (uint64_t)i, 2); /* two classes, so that pairs form */
     b->step = (struct step){ .x = b->x, .label = b->label, .rows = s.n, .first = BED_ROWS, .iteration = 1 };
     return OK;
 }

@@ -1,7 +1,8 @@
-/* Every example of every layer in the registry, inside a small net: the gradient of the whole loss in every parameter
- * against central differences. Losses of a layer's own ([itra], [center]) are checked a second time without the
- * cross-entropy, behind which a small error would hide. What a pass holds constant (bandwidths, centers) is held.
- * Skipped unless built with DOUBLE=1: in float, differences of a loss resolve a gradient to 1e-2 at best. */
+/* Every example of every layer in the registry, inside a small net: the gradient of the whole loss in every
+ * parameter against central differences. Losses of a layer's own ([itra], [center]) are checked a second time
+ * without the cross-entropy, behind which a small error would hide. What a pass holds constant (bandwidths,
+ * centers) is held. Skipped unless built with DOUBLE=1: in float, differences of a loss resolve a gradient to
+ * 1e-2 at best. */
 #include "bed.h"
 #include "net/model.h"
 

@@ -1,5 +1,6 @@
-/* Every example of every layer in the registry, on every backend: memory that may be re-used is never read too late and
- * nothing is written outside it; programs over one net share its parameters whatever their size; what is saved loads. */
+/* Every example of every layer in the registry, on every backend: memory that may be re-used is never read
+ * too late and nothing is written outside it; programs over one net share its parameters whatever their size;
+ * what is saved loads. */
 #include <unistd.h>
 #include "bed.h"
 #include "net/model.h"
@@ -17,7 +18,9 @@ static double first_step(const struct where *w, int keep, real **g)
     struct program *p;
     struct step_stats s;
     ok(bed_open(&b, w->device, w->cfg, &e), &e);
-    struct program_desc d = { .rows = BED_ROWS, .paired = b.net->pair_loader, .train = 1, .keep = keep, .guard = !keep };
+    struct program_desc d = {
+        .rows = BED_ROWS, .paired = b.net->pair_loader, .train = 1, .keep = keep, .guard = !keep
+    };
     ok(program_open(&p, b.net, &d, &e), &e);
     int rc = program_train(p, &b.step, &s, &e);
     if (rc) print_error("%s\n", w->what);
@@ -40,7 +43,8 @@ static void check_arena(struct bed *b, const struct where *w)
     double ce[2] = { first_step(w, 1, &g[0]), first_step(w, 0, &g[1]) };
     size_t n = 0;
     for (int i = 0; i < b->net->nparam; i++) n += b->net->param[i]->count;
-    if (memcmp(&ce[0], &ce[1], sizeof ce[0]) || memcmp(g[0], g[1], n * sizeof **g)) print_error("%s\n", w->what);
+    if (memcmp(&ce[0], &ce[1], sizeof ce[0]) || memcmp(g[0], g[1], n * sizeof **g))
+        print_error("%s\n", w->what);
     assert_memory_equal(&ce[0], &ce[1], sizeof ce[0]);
     assert_memory_equal(g[0], g[1], n * sizeof **g);
     mem_free(g[0]);
@@ -77,7 +81,8 @@ static void check_sizes(struct bed *b, const struct where *w)
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < n; i++) a[i] = prob[k][i], z[i] = prob[2][i];
         double error = relative(a, z, n);
-        if (!(error <= 1e-5)) print_error("%s: %d rows against %d: %.1e\n", w->what, rows[k], BED_ROWS, error);
+        if (!(error <= 1e-5))
+            print_error("%s: %d rows against %d: %.1e\n", w->what, rows[k], BED_ROWS, error);
         assert_true(error <= 1e-5);
     }
 }
@@ -133,7 +138,8 @@ static void test_registry(void **state)
     (void)state;
     for (int d = 0; backend_at(d); d++)
         for (int i = 0; layer_at(i); i++)
-            for (const char *const *x = layer_at(i)->examples; *x; x++) check(backend_at(d)->name, layer_at(i), *x);
+            for (const char *const *x = layer_at(i)->examples; *x; x++)
+                check(backend_at(d)->name, layer_at(i), *x);
 }
 
 int main(void)

@@ -1,10 +1,11 @@
-/* Every example of every layer in the registry, inside a small net, on every backend that was built, against ref: the
- * loss, every tensor, every gradient, every parameter after an update. Over odd channels and sizes. */
+/* Every example of every layer in the registry, inside a small net, on every backend that was built, against
+ * ref: the loss, every tensor, every gradient, every parameter after an update. Over odd channels and sizes.
+ */
 #include "bed.h"
 #include "net/model.h"
 
-/* fp32 against fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where batch norm
- * divides by a small deviation. Never absolute. */
+/* fp32 against fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where
+ * batch norm divides by a small deviation. Never absolute. */
 #define TOLERANCE 2e-5
 
 struct pair {
@@ -20,8 +21,8 @@ static void compare(const struct pair *t, const char *part, int layer, const rea
     assert_true(error <= TOLERANCE);
 }
 
-static void compare_tensor(const struct pair *t, const char *part, int layer, const struct tensor *a, const struct tensor *b,
-                           int rows)
+static void compare_tensor(const struct pair *t, const char *part, int layer, const struct tensor *a,
+                           const struct tensor *b, int rows)
 {
     if (!a->data || !b->data) {
         assert_int_equal(!a->data, !b->data);
@@ -52,23 +53,27 @@ static void compare_param(const struct pair *t, const struct param *a, const str
 static void compare_all(const struct pair *t, const struct step_stats s[2])
 {
     assert_true(fabs(s[0].ce - s[1].ce) <= 1e-5 * fabs(s[1].ce));
-    assert_true(isnan(s[0].match) ? isnan(s[1].match) : fabs(s[0].match - s[1].match) <= 1e-4 * fabs(s[1].match));
+    assert_true(isnan(s[0].match) ? isnan(s[1].match)
+                                  : fabs(s[0].match - s[1].match) <= 1e-4 * fabs(s[1].match));
     for (int i = 0; program_layer(t->ref.p, i); i++) {
         const struct layer *a = program_layer(t->dev.p, i), *b = program_layer(t->ref.p, i);
         compare_tensor(t, "output", i, &a->out->x, &b->out->x, a->out->x.shape.n);
         compare_tensor(t, "gradient", i, &a->out->g, &b->out->g, a->rows_back);
     }
-    for (int i = 0; i < t->ref.net->nparam; i++) compare_param(t, t->dev.net->param[i], t->ref.net->param[i], 1);
+    for (int i = 0; i < t->ref.net->nparam; i++)
+        compare_param(t, t->dev.net->param[i], t->ref.net->param[i], 1);
 }
 
 /* Two steps, the second adding to the gradients of the first, then an update. */
-static void check(const char *device, const struct layer_ops *ops, const char *example, int channels, int side)
+static void check(const char *device, const struct layer_ops *ops, const char *example, int channels,
+                  int side)
 {
     char cfg[4096], what[300];
     struct pair t;
     struct err e = { 0 };
     bed_cfg(cfg, sizeof cfg, ops, example, channels, side);
-    snprintf(what, sizeof what, "[%s] {%s} %dx%dx%d on %s", ops->name, example, side + 1, side, channels, device);
+    snprintf(what, sizeof what, "[%s] {%s} %dx%dx%d on %s", ops->name, example, side + 1, side, channels,
+             device);
     t.what = what;
     ok(bed_open(&t.dev, device, cfg, &e), &e);
     ok(bed_open(&t.ref, "ref", cfg, &e), &e);
@@ -86,7 +91,8 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
     }
     ok(net_update(t.dev.net, .1, &e), &e);
     ok(net_update(t.ref.net, .1, &e), &e);
-    for (int i = 0; i < t.ref.net->nparam; i++) compare_param(&t, t.dev.net->param[i], t.ref.net->param[i], 0);
+    for (int i = 0; i < t.ref.net->nparam; i++)
+        compare_param(&t, t.dev.net->param[i], t.ref.net->param[i], 0);
     bed_close(&t.dev);
     bed_close(&t.ref);
 }
