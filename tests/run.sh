@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs test programs, each in its own process with a time limit, and closes with "N passed, N failed, N skipped".
 # Usage: tests/run.sh PROGRAM... A cmocka program counts its tests; a script prints its own "N passed, N failed" line.
+export OMP_WAIT_POLICY=passive # threads that wait sleep: several programs may share the cores
 passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -10,11 +10,12 @@
 enum flag_type {
     FLAG_SWITCH, /* int: set to 1 */
     FLAG_COUNT,  /* int >= 1 */
-    FLAG_WORKERS, FLAG_THREADS, /* int >= 1, of which there is a most */
-    FLAG_SEED,   /* uint64_t */
-    FLAG_TEXT,   /* const char * */
-    FLAG_SET,    /* goes to cli.set */
-    FLAG_GPU     /* refused with a reason */
+    FLAG_WORKERS,
+    FLAG_THREADS, /* the same, and not too many */
+    FLAG_SEED,    /* uint64_t */
+    FLAG_TEXT,    /* const char * */
+    FLAG_SET,     /* goes to cli.set */
+    FLAG_GPU      /* refused with a reason */
 };
 struct flag {
     const char *name;
@@ -119,7 +120,8 @@ static int parse_count(const struct flag *f, const char *value, int *to, struct 
         *to = (int)v;
         return OK;
     }
-    const char *why = f->type == FLAG_THREADS && most < MOST_THREADS ? ": more would only wait for a core" : "";
+    const char *why =
+        f->type == FLAG_THREADS && most < MOST_THREADS ? ": more would only wait for a core" : "";
     if (f->type == FLAG_COUNT)
         return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 1", f->name, value);
     return fail(e, E_ARG, "-%s %.60s: expected 1..%d%s", f->name, value, most, why);

@@ -60,8 +60,8 @@ int cli_version(const struct cli *, struct err *);
 int cli_help(const struct cli *, struct err *);
 void cli_help_command(const struct command *);
 
-/* Called first: streams that are closed become /dev/null, so that no file takes their place; a closed pipe is a
- * write that fails, not a signal. */
+/* Called first: streams that are closed become /dev/null, so that no file takes their place; a closed pipe is
+ * a write that fails, not a signal. */
 void output_open(void);
 int output_check(struct err *); /* an error once something could not be written to stdout */
 

@@ -22,10 +22,7 @@ void output_open(void)
 }
 
 /* A stream remembers that a write failed but not why. A lost line may as well be a blank one. */
-static int cause(void)
-{
-    return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
-}
+static int cause(void) { return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO; }
 
 int output_check(struct err *e)
 {

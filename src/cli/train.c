@@ -36,7 +36,7 @@ struct train_log {
     struct console *console;
     int itra; /* a matching loss is at work */
     int max_batches;
-    struct err lost; /* stdout could not be written */
+    struct err lost;           /* stdout could not be written */
     double train_clock, shown; /* seconds of iterations so far; at the progress line shown last */
 };
 

@@ -143,8 +143,11 @@ static int refuse(const uint8_t *p, size_t n, const char *path, struct err *e)
     static const struct {
         const char *name, *head;
         size_t n;
-    } kinds[] = { { "PNG", "\x89PNG\r\n\x1a\n", 8 }, { "JPEG", "\xff\xd8\xff", 3 }, { "GIF", "GIF8", 4 },
-                  { "PSD", "8BPS", 4 },              { "BMP", "BM", 2 } };
+    } kinds[] = { { "PNG", "\x89PNG\r\n\x1a\n", 8 },
+                  { "JPEG", "\xff\xd8\xff", 3 },
+                  { "GIF", "GIF8", 4 },
+                  { "PSD", "8BPS", 4 },
+                  { "BMP", "BM", 2 } };
     /* Of a PNG's first chunk: length, type, width, height. */
     if (n >= 24 && !memcmp(p, kinds[0].head, kinds[0].n) && !memcmp(p + 12, "IHDR", 4))
         TRY(check_size(big_endian(p + 16), big_endian(p + 20), path, e));
@@ -163,8 +166,7 @@ static int decode_stb(const uint8_t *bytes, size_t n, const char *path, struct r
     if (n > 2 && bytes[0] == 0xff && bytes[1] == 0xd8 &&
         !huffman_tables_fit(bytes, n)) /* JPEG's first bytes */
         return fail_at(e, E_FORMAT, path, 0, "is a damaged image (a Huffman table of more than 256 codes)");
-    if (!stbi_info_from_memory(bytes, (int)n, &r->w, &r->h, &r->n))
-        return refuse(bytes, n, path, e);
+    if (!stbi_info_from_memory(bytes, (int)n, &r->w, &r->h, &r->n)) return refuse(bytes, n, path, e);
     TRY(check_size(r->w, r->h, path, e));
     uint16_t *deep = NULL;
     if (stbi_is_16_bit_from_memory(bytes, (int)n))

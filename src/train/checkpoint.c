@@ -225,7 +225,8 @@ static int read_all(struct net *net, struct progress *p, int images, struct file
                        r->n - r->at);
     if (there.samples != p->samples)
         note(&net->notes,
-             "%s: the training images are not those of this state (other paths, labels or order); training goes "
+             "%s: the training images are not those of this state (other paths, labels or order); training "
+             "goes "
              "on with those there are now",
              r->path);
     there.samples = p->samples;

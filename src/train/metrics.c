@@ -82,8 +82,9 @@ static int set_aside(const char *path, const char *text, const struct notes *not
     do snprintf(name, room, "%s.%d", path, k);
     while (!access(name, F_OK) && k++ < MOST_ASIDE);
     if (k > MOST_ASIDE || rename(path, name))
-        bad = fail_at(e, E_FILE, path, 0, "has the rows of an earlier run and cannot be renamed to %.100s: %s",
-                      name, k > MOST_ASIDE ? "that exists too" : strerror(errno));
+        bad =
+            fail_at(e, E_FILE, path, 0, "has the rows of an earlier run and cannot be renamed to %.100s: %s",
+                    name, k > MOST_ASIDE ? "that exists too" : strerror(errno));
     else
         note(notes, "%s: the metrics of an earlier run are now in %s", path, name);
     mem_free(name);

@@ -59,8 +59,9 @@ struct metrics {
     FILE *f;
     char *path;
 };
-/* Opens the CSV for appending. metrics_resume cuts off the rows after iteration `keep`, which will be repeated;
- * metrics_open starts a new file, and a file with rows gets the first free name of PATH.1, PATH.2 ... */
+/* Opens the CSV for appending. metrics_resume cuts off the rows after iteration `keep`, which will be
+ * repeated; metrics_open starts a new file, and a file with rows gets the first free name of PATH.1, PATH.2
+ * ... */
 int metrics_open(struct metrics *, const char *path, const struct notes *, struct err *);
 int metrics_resume(struct metrics *, const char *path, uint64_t keep, struct err *);
 void metrics_train(struct metrics *, const struct train_line *);

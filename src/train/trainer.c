@@ -46,7 +46,9 @@ static int start_from_weights(struct trainer *t, struct err *e)
 
 static int start_position(struct trainer *t, struct err *e)
 {
-    t->p = (struct progress){ .ce_smooth = -1, .best_top1 = -1, .best_ce = -1, .samples = hash_samples(t->train) };
+    t->p = (struct progress){
+        .ce_smooth = -1, .best_top1 = -1, .best_ce = -1, .samples = hash_samples(t->train)
+    };
     if (t->o->resume) return state_load(t->net, &t->p, t->train->n, t->o->resume, e);
     return t->o->weights ? start_from_weights(t, e) : OK;
 }

@@ -118,7 +118,7 @@ if [ -c /dev/full ]; then
     for command in help version "ops mini.cfg" "classifier valid mini.data mini.cfg $weights" "strip mini.cfg"; do
         "$DARKNET" $command >/dev/full 2>full.err
         check "a full output, $command: status 1" test $? = 1
-        check "a full output, $command: said why" test "$(cat full.err)" = "darknet: standard output: No space left on device"
+        check "a full output, $command: said why" test "$(tail -n 1 full.err)" = "darknet: standard output: No space left on device"
     done
 fi
 bytes=$(wc -c <$weights)
@@ -135,6 +135,6 @@ for command in valid "predict -center"; do
     check "$command: not a number: said so" grep -q '^darknet: .*not a number' nan.err
     check "$command: not a number: none is printed" sh -c "! grep -qi nan nan.out"
 done
-"$DARKNET" classifier valid mini.data mini.cfg $weights -set net.batch=100000 -set net.subdivisions=50000 >rows.out 2>rows.err
+"$DARKNET" classifier valid mini.data mini.cfg $weights -set net.batch=4000000 -set net.subdivisions=2000000 >rows.out 2>rows.err
 check "valid takes the rows of a mini-batch" test $? = 0
 finish

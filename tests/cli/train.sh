@@ -199,6 +199,12 @@ if [ -c /dev/full ]; then
 else
     skip "a full output: no /dev/full"
 fi
+# A limit on the size of files that the weights keep and the state does not.
+limit=$(($(wc -c <plain/plain_last.weights) / 1024 + 1))
+(trap '' XFSZ && ulimit -f $limit && run large plain.cfg -set net.max_batches=2 && exit 0)
+check "a state that cannot be written: status 1" test $? = 1
+check "a state that cannot be written: said why" grep -q '^darknet: large/plain_last.state: cannot be written: File too large' large.err
+check "a state that cannot be written: its temporary is gone" test -z "$(ls large | grep tmp-)"
 sed "s|^backup.*|backup = pipe|" mini.data >pipe.data
 { "$DARKNET" classifier train pipe.data plain.cfg -set net.max_batches=0 2>pipe.err; echo $? >pipe.status; } | head -n 20 >pipe.out
 check "a closed pipe: status 1" test "$(cat pipe.status)" = 1

@@ -497,20 +497,13 @@ static void held_bandwidth(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(identical_rows),
-        cmocka_unit_test(zero_features),
-        cmocka_unit_test(one_class_only),
-        cmocka_unit_test(every_class_once),
-        cmocka_unit_test(missing_class),
-        cmocka_unit_test(no_class_in_common),
-        cmocka_unit_test(sizes_and_modes),
-        cmocka_unit_test(large_and_small_features),
-        cmocka_unit_test(permuted_rows),
-        cmocka_unit_test(swapped_halves),
-        cmocka_unit_test(match_of_itself),
-        cmocka_unit_test(not_finite),
-        cmocka_unit_test(not_finite_alone),
-        cmocka_unit_test(not_finite_in_a_net),
+        cmocka_unit_test(identical_rows),   cmocka_unit_test(zero_features),
+        cmocka_unit_test(one_class_only),   cmocka_unit_test(every_class_once),
+        cmocka_unit_test(missing_class),    cmocka_unit_test(no_class_in_common),
+        cmocka_unit_test(sizes_and_modes),  cmocka_unit_test(large_and_small_features),
+        cmocka_unit_test(permuted_rows),    cmocka_unit_test(swapped_halves),
+        cmocka_unit_test(match_of_itself),  cmocka_unit_test(not_finite),
+        cmocka_unit_test(not_finite_alone), cmocka_unit_test(not_finite_in_a_net),
         cmocka_unit_test(held_bandwidth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,8 +38,8 @@ static void policies(void **state)
     (void)state;
     RATES("", { 1, .1 }, { 1000000, .1 });
     RATES("policy=step\nstep=10\nscale=.5", { 9, .1 }, { 10, .05 }, { 19, .05 }, { 25, .025 });
-    RATES("policy=steps\nsteps=10,15,20\nscales=.1,.5,3,7", { 9, .1 }, { 10, .01 }, { 14, .01 },
-          { 15, .005 }, { 20, .015 });
+    RATES("policy=steps\nsteps=10,15,20\nscales=.1,.5,3,7", { 9, .1 }, { 10, .01 }, { 14, .01 }, { 15, .005 },
+          { 20, .015 });
     RATES("policy=exp\ngamma=.9", { 1, .09 }, { 3, .0729 });
     RATES("policy=poly\nmax_batches=100", { 50, .00625 }, { 100, 0 }, { 150, 0 }); /* power is 4 */
     RATES("policy=poly\nmax_batches=100\npower=2", { 50, .025 }, { 90, .001 });

@@ -201,8 +201,8 @@ static void folders_are_made_and_proved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(load_reads_or_says_why),    CASE(only_regular_files_are_read), CASE(lines_of_any_kind),
-        CASE(nearest_is_what_was_meant), CASE(files_appear_whole),          CASE(failures_leave_nothing),
+        CASE(load_reads_or_says_why),      CASE(only_regular_files_are_read), CASE(lines_of_any_kind),
+        CASE(nearest_is_what_was_meant),   CASE(files_appear_whole),          CASE(failures_leave_nothing),
         CASE(folders_are_made_and_proved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
