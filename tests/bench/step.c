@@ -7,7 +7,8 @@
  * "ready" the MiB that were planned and the forward FLOPs of an image, and to each round the share of the
  * training-only layers.
  *
- * With [itra] every=k a round is one iteration without and one with a match, weighed as in k iterations. */
+ * With [itra] every=k a round is one iteration with a match, the one after it, which finds the caches full of
+ * the other program's tensors, and one more, which stands for the rest of the k iterations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -101,11 +102,13 @@ static int iterate(struct contender *c, uint64_t n, struct cost *cost, struct er
 static int play_round(struct contender *c, struct cost *mean, struct err *e)
 {
     uint64_t k = (uint64_t)c->net->wants.every, n = ++c->rounds * k;
-    struct cost matched, other = { 0 };
-    if (k > 1) TRY(iterate(c, n - 1, &other, e));
+    double first = k > 1, others = k > 1 ? (double)k - 2 : 0;
+    struct cost matched, next = { 0 }, later = { 0 };
     TRY(iterate(c, n, &matched, e));
-    mean->seconds = (other.seconds * (double)(k - 1) + matched.seconds) / (double)k;
-    mean->extra = (other.extra * (double)(k - 1) + matched.extra) / (double)k;
+    if (first > 0) TRY(iterate(c, n + 1, &next, e));
+    if (others > 0) TRY(iterate(c, n + 2, &later, e));
+    mean->seconds = (matched.seconds + first * next.seconds + others * later.seconds) / (double)k;
+    mean->extra = (matched.extra + first * next.extra + others * later.extra) / (double)k;
     return OK;
 }
 
