@@ -78,16 +78,14 @@ static double differences(struct bed *b, const real *g, int own, double *size)
 /* The same net with a lambda of next to nothing: fed alike, its gradient is that of the classifier's loss. */
 static void open_without(const char *cfg, const struct layer_ops *ops, struct bed *b)
 {
-    static const char line[] = "lambda=1e-30\n";
     char more[4096], section[64];
     struct err e = { 0 };
-    snprintf(more, sizeof more, "%s", cfg);
     snprintf(section, sizeof section, "[%s]\n", ops->name);
-    char *at = strstr(more, section);
+    const char *at = strstr(cfg, section);
     assert_non_null(at);
-    at += strlen(section);
-    memmove(at + sizeof line - 1, at, strlen(at) + 1);
-    memcpy(at, line, sizeof line - 1); /* of two, the first counts */
+    const char *lambda = strstr(at, "lambda="), *end = lambda ? strchr(lambda, '\n') : NULL;
+    assert_non_null(end);
+    snprintf(more, sizeof more, "%.*slambda=1e-30%s", (int)(lambda - cfg), cfg, end);
     ok(bed_open(b, "ref", more, &e), &e);
 }
 
