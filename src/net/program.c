@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include "core/clock.h"
 #include "core/mem.h"
 #include "net/model.h"
 #include "net/plan.h"
@@ -117,31 +117,31 @@ static struct param *declare(struct builder *b, struct param want)
     return p;
 }
 
+static struct param described(const struct builder *b, size_t count, enum init init, double spread,
+                              unsigned flags)
+{
+    return (struct param){ .net = b->p->net,
+                           .layer = b->node->l.index,
+                           .count = count,
+                           .init = init,
+                           .spread = spread,
+                           .flags = flags };
+}
+
 struct param *builder_param(struct builder *b, size_t count, enum init init, double spread, unsigned flags)
 {
-    size_t bytes;
-    if (mem_mul(count, sizeof(real), &bytes)) return NULL;
-    return declare(b, (struct param){ .net = b->p->net,
-                                      .layer = b->node->l.index,
-                                      .count = count,
-                                      .init = init,
-                                      .spread = spread,
-                                      .flags = flags,
-                                      .bytes = bytes });
+    struct param want = described(b, count, init, spread, flags);
+    return mem_mul(count, sizeof(real), &want.bytes) ? NULL : declare(b, want);
 }
 
 struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
                              const struct linear_ops *linear, const struct linear_plan *plan)
 {
-    return declare(b, (struct param){ .net = b->p->net,
-                                      .layer = b->node->l.index,
-                                      .count = count,
-                                      .init = init,
-                                      .spread = spread,
-                                      .flags = flags,
-                                      .bytes = plan->weight_bytes,
-                                      .linear = linear,
-                                      .plan = plan });
+    struct param want = described(b, count, init, spread, flags);
+    want.bytes = plan->weight_bytes;
+    want.linear = linear;
+    want.plan = plan;
+    return declare(b, want);
 }
 
 const struct layout *builder_weights(const struct builder *b)
@@ -575,13 +575,6 @@ void program_close(struct program *p)
  * ---------------------------------------------------------------------------------------------------------
  */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Tests only: memory that is born in this step is filled with NaN, the gaps between items must be untouched.
  */
 static int guard_step(struct program *p, int step, int before, struct err *e)
@@ -611,11 +604,11 @@ static int run_layer(struct program *p, int i, int back, const struct pass *pass
 {
     struct layer *l = &p->node[i].l;
     int step = back ? backward_step(p, i) : forward_step(i), timed = l->ops->flags & LAYER_TRAIN_ONLY;
-    double start = timed ? now() : 0;
+    double start = timed ? wall_clock() : 0;
     if (p->desc.guard) TRY(guard_step(p, step, 1, e));
     int rc = back ? l->ops->backward(l, pass) : l->ops->forward(l, pass);
     if (p->desc.guard && !rc) TRY(guard_step(p, step, 0, e));
-    if (timed && stats) stats->extra_seconds += now() - start;
+    if (timed && stats) stats->extra_seconds += wall_clock() - start;
     return explain(l, rc, e);
 }
 
@@ -711,7 +704,7 @@ static void add_stats(const struct program *p, struct step_stats *s)
 int program_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
 {
     struct pass pass;
-    double start = now();
+    double start = wall_clock();
     *stats = (struct step_stats){ 0 };
     TRY(fill(p, s, &pass, e));
     TRY(forward(p, &pass, stats, e));
@@ -724,7 +717,7 @@ int program_train(struct program *p, const struct step *s, struct step_stats *st
     for (int i = p->n - 1; i >= 0; i--)
         if (p->node[i].back) TRY(run_layer(p, i, 1, &pass, stats, e));
     TRY(p->net->be->ops->sync(p->net->be, e));
-    stats->seconds = now() - start;
+    stats->seconds = wall_clock() - start;
     return OK;
 }
 

@@ -2,16 +2,8 @@
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 #include <stdio.h>
-#include <time.h>
+#include "core/clock.h"
 #include "train/trainer.h"
-
-/* Wall time in seconds since some fixed point. */
-static inline double wall_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- checkpoints ---- */
 
