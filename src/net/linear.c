@@ -10,14 +10,19 @@ static int short_of_memory(struct layer *l, struct err *e)
     return fail_at(e, E_MEM, l->cfg, l->line, "[%s]: not enough memory", l->ops->name);
 }
 
-/* Declares the parameters in the order of the .weights file. */
+/* Declares the parameters in the order of the .weights file. init=pytorch: weights and bias are uniform within
+ * 1/sqrt(fan-in) of 0 (reset_parameters of torch.nn.Conv2d and Linear); normalised outputs start at bias 0. */
 static int declare(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
     size_t n = outputs(l);
-    s->bias = builder_param(b, n, INIT_ZERO, 0, 0);
+    int pytorch = builder_config(b)->init == START_PYTORCH;
+    double reach = 1 / sqrt((double)s->weights / (double)n);
+    enum init init = pytorch ? INIT_UNIFORM : s->init;
+    s->bias = builder_param(b, n, pytorch && !s->norm ? INIT_UNIFORM : INIT_ZERO, reach, 0);
     for (int turn = 0; turn < 2; turn++) {
         if (turn == !s->weights_first)
-            s->w = builder_linear(b, s->weights, s->init, s->spread, PARAM_DECAY, s->ops, &s->plan);
+            s->w = builder_linear(b, s->weights, init, pytorch ? reach : s->spread, PARAM_DECAY, s->ops,
+                                  &s->plan);
         else if (s->norm) {
             s->scale = builder_param(b, n, INIT_ONE, 0, PARAM_SCALES);
             s->mean = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES);

@@ -21,6 +21,8 @@ enum policy {
     POLICY_SGDR
 };
 
+enum start { START_DARKNET, START_PYTORCH }; /* init= */
+
 /* The [net] section. Names are the cfg's. */
 struct net_config {
     int batch, subdivisions, width, height, channels, inputs;
@@ -34,6 +36,7 @@ struct net_config {
     double angle, aspect, saturation, exposure, hue;
     int flip, pad_crop;
     struct list mean, std;
+    int init;
     double bn_momentum, label_smooth_eps, valid_every;
 };
 extern const struct key net_config_keys[];

@@ -73,11 +73,13 @@ void model_drop_params(struct net *n)
     for (int i = 0; n->layer && i < n->n; i++) n->layer[i].param = n->layer[i].nparam = 0;
 }
 
+static int draws(const struct param *p) { return p->init == INIT_NORMAL || p->init == INIT_UNIFORM; }
+
 /* Drawn over the dense elements in file order, so that every backend and layout starts from the same numbers.
- */
-static void draw(const struct param *p, int ordinal, real *host)
+ * stream: the ordinal of the layer; above it, that of the parameter among those of the layer that draw. */
+static void draw(const struct param *p, uint64_t stream, real *host)
 {
-    uint64_t key = rng_key(p->net->seed, RNG_INIT, (uint64_t)ordinal);
+    uint64_t key = rng_key(p->net->seed, RNG_INIT, stream);
     for (size_t i = 0; i < p->count; i++) {
         double v = 0;
         switch (p->init) {
@@ -96,6 +98,14 @@ static int ordinal_of(const struct net *n, int layer)
     int k = 0;
     for (int i = 0; i < layer; i++) k += (n->layer[i].ops->flags & LAYER_DRAWS) != 0;
     return k;
+}
+
+static uint64_t stream_of(const struct net *n, int param)
+{
+    const struct param *p = n->param[param];
+    uint64_t before = 0;
+    for (int i = n->layer[p->layer].param; i < param; i++) before += (uint64_t)draws(n->param[i]);
+    return before << 32 | (uint64_t)ordinal_of(n, p->layer);
 }
 
 static int allocate(struct param *p, int train, struct err *e)
@@ -118,7 +128,7 @@ int model_create_params(struct net *n, int train, struct err *e)
         struct param *p = n->param[i];
         rc = allocate(p, train, e);
         if (rc) break;
-        draw(p, ordinal_of(n, p->layer), host);
+        draw(p, stream_of(n, i), host);
         rc = model_explain(p, param_set(p, host), e);
     }
     mem_free(host);

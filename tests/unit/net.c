@@ -508,6 +508,44 @@ static void losses_that_are_not_finite_name_the_layer(void **state)
     tiny_close(&t);
 }
 
+/* ---- initial values ---- */
+
+/* Parameter i is uniform within `reach`: none beyond, mean square reach^2/3 to 15 % (4 standard errors of the
+ * 200 numbers or more are 12 %), and neither half of the range is empty. */
+static void uniform_within(int i, double reach)
+{
+    double squares = 0, sum = 0;
+    size_t n = param_count(t.net->param[i]);
+    for (size_t k = 0; k < n; k++) {
+        double w = tiny_w(&t, i, k);
+        assert_true(fabs(w) <= reach);
+        squares += w * w;
+        sum += w;
+    }
+    near(squares / (double)n, reach * reach / 3, .15);
+    assert_true(fabs(sum) < .2 * reach * (double)n);
+}
+
+static void initial_values_as_pytorch_draws_them(void **state)
+{
+    struct err e = { 0 };
+    (void)state;
+    ok(tiny_open(&t,
+                 NET(2) "init=pytorch\n[convolutional]\nfilters=24\nsize=3\npad=1\nbatch_normalize=1\n"
+                        "activation=relu\n[convolutional]\nfilters=4\ngroups=4\nsize=3\npad=1\n"
+                        "activation=relu\n[connected]\noutput=200\nbatch_normalize=0\n[softmax]\n",
+                 &e),
+       &e);
+    /* bias, scale, mean, variance, weights; bias, weights; bias, weights */
+    uniform_within(4, 1. / 3);           /* fan-in 9 */
+    uniform_within(6, 1 / sqrt(9. * 6)); /* 24 channels in 4 groups */
+    assert_true(tiny_w(&t, 0, 3) == 0);  /* batch norm */
+    uniform_within(7, 1. / 6);           /* 4 x 3 x 3 inputs */
+    assert_true(tiny_w(&t, 5, 0) != 0 && fabs(tiny_w(&t, 5, 0)) <= 1 / sqrt(9. * 6));
+    assert_true(tiny_w(&t, 5, 0) != tiny_w(&t, 6, 0)); /* a sequence of its own */
+    tiny_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +564,7 @@ int main(void)
         cmocka_unit_test(plain_and_paired_share_parameters),
         cmocka_unit_test(cross_entropy_and_smoothing),
         cmocka_unit_test(losses_that_are_not_finite_name_the_layer),
+        cmocka_unit_test(initial_values_as_pytorch_draws_them),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
