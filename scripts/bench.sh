@@ -26,7 +26,7 @@ die() {
 
 cfg_of() { # cfg_of NET
     case $1 in
-    resnet18) echo cfg/resnet18-cifar.cfg ;;
+    resnet18) echo cfg/cifar10-resnet18.cfg ;;
     lenet) echo cfg/fmnist-lenet.cfg ;;
     esac
 }
@@ -228,8 +228,8 @@ part_loader() {
     title "the loader alone, $threads workers"
     mkdir -p $work/data && $bin/pictures $work/data 2000 || exit 1
     load packed "packed 28x28, no augmentation" packed.data cfg/fmnist-lenet.cfg
-    load packed_augmented "packed 28x28 to 3x32x32, pad_crop, flip" packed.data cfg/resnet18-cifar.cfg
-    load png "PNG 64x64 to 3x32x32, crop, angle, aspect, flip, colours" png.data cfg/resnet18-cifar.cfg net.pad_crop=0 \
+    load packed_augmented "packed 28x28 to 3x32x32, pad_crop, flip" packed.data cfg/cifar10-resnet18.cfg
+    load png "PNG 64x64 to 3x32x32, crop, angle, aspect, flip, colours" png.data cfg/cifar10-resnet18.cfg net.pad_crop=0 \
         net.min_crop=32 net.max_crop=48 net.angle=7 net.aspect=.75 net.hue=.1 net.saturation=.75 net.exposure=.75
     rm -rf $work/data
 }

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions and an addition, as in cfg/resnet18-cifar.cfg."""
+    """Two 3x3 convolutions and an addition, as in cfg/cifar10-resnet18.cfg."""
 
     def __init__(self, inputs, filters, stride):
         super().__init__()
