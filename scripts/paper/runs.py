@@ -1,0 +1,416 @@
+"""One run is one folder: what it consists of, how it is started, continued and finished.
+
+results/TABLE/SCALE-RECIPE/CELL/seed-S/ holds net.cfg, train.data, test.data, command, run.json (settings, written
+before anything is trained), log and stderr of training, metrics.csv, test.log, backup/, and, last of all,
+result.json: a run that has one is finished. All of it can be written again from run.json and the trainer's state, so
+that it does not matter when anything was killed.
+"""
+from __future__ import annotations
+
+import ctypes
+import csv
+import fcntl
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO
+
+from paper.tables import FETCH, Block, Cell, Setup, Table
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMING_SKIP = 16  # iterations until caches and clocks have settled
+
+
+class Problem(Exception):
+    """What the user is told in one line."""
+
+
+# ---- what to run ----
+
+@dataclass(frozen=True)
+class Run:
+    table: str
+    scale: str
+    recipe: str
+    cell: Cell
+    setup: Setup
+    seed: int
+    folder: Path
+    timing: bool
+    sets: tuple[str, ...]
+    data_keys: tuple[tuple[str, str], ...]
+
+    @property
+    def seconds(self) -> float:
+        """Estimate of its training time."""
+        schedule = self.setup.schedule
+        keys = dict(s.split("=", 1) for s in (*schedule.length(), *self.sets))
+        return int(keys["net.max_batches"]) * int(keys["net.batch"]) / self.setup.speed * self.cell.cost
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell.name} seed {self.seed}"
+
+
+def read_cfg(name: str) -> str:
+    path = ROOT / "cfg" / f"{name}.cfg"
+    try:
+        return path.read_text()
+    except OSError as e:
+        raise Problem(f"cfg/{name}.cfg: {e.strerror}") from None
+
+
+def cell_name(table: Table, scale: str, block: Block, name: str) -> str:
+    return f"{block.name}-{name}" if len(table.at(scale)) > 1 else name
+
+
+def table_cells(table: Table, scale: str, recipe: str) -> list[tuple[Block, Cell]]:
+    """The cells of a table under the names that their folders have."""
+    return [(b, Cell(cell_name(table, scale, b, c.name), c.sets, c.paper, c.cost))
+            for b in table.at(scale) for c in b.cells(scale, recipe)]
+
+
+def extra_cells(table: Table, scale: str, recipe: str, name: str, sets: list[str]) -> list[tuple[Block, Cell]]:
+    """A setting that the table does not have: the cfg's own, and `sets`."""
+    cells = [(b, Cell(cell_name(table, scale, b, name), tuple(sets), (), 2)) for b in table.at(scale)]
+    taken = {c.name for _, c in table_cells(table, scale, recipe)}
+    for _, cell in cells:
+        if cell.name in taken:
+            raise Problem(f"--name {name}: {table.name} has a cell {cell.name} of its own; give another name")
+    return cells
+
+
+def plan(table: Table, scale: str, recipe: str, cells: list[tuple[Block, Cell]], only: str, seeds: int,
+         results: Path) -> list[Run]:
+    """Seed by seed, so that whatever is finished when work stops is a table."""
+    picked = [(b, c) for b, c in cells if fnmatchcase(c.name, only)]
+    if not picked:
+        names = ", ".join(c.name for _, c in cells)
+        raise Problem(f"--only {only}: fits no cell of {table.name} ({names})")
+    return [make_run(table, scale, recipe, b.setups[scale], c, s, results) for s in range(1, seeds + 1)
+            for b, c in picked]
+
+
+def make_run(table: Table, scale: str, recipe: str, setup: Setup, cell: Cell, seed: int, results: Path) -> Run:
+    literal = setup.schedule.literal() if recipe == "paper" and not table.timing else ()
+    values = dict(s.split("=", 1) for s in (*setup.sets, *literal, *cell.sets))  # of one key the last counts
+    data = {k.removeprefix("data."): v for k, v in values.items() if k.startswith("data.")}
+    sets = tuple(f"{k}={v}" for k, v in values.items() if not k.startswith("data."))
+    return Run(table.name, scale, recipe, cell, setup, seed,
+               results / table.name / f"{scale}-{recipe}" / cell.name / f"seed-{seed}", table.timing, sets,
+               (*setup.data_keys, *data.items()))
+
+
+# ---- its files ----
+
+def write_whole(path: Path, text: str) -> None:
+    """Either the old text or the new one is there, whatever happens."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w") as f:
+        f.write(text)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)
+
+
+def read_json(path: Path) -> dict | None:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def shown(path: Path) -> str:
+    """As a command run from the root of the repository names it."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def data_keys(name: str) -> dict[str, str]:
+    path = ROOT / "data" / f"{name}.data"
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as e:
+        raise Problem(f"data/{name}.data: {e.strerror}; {FETCH[name]} gets the data") from None
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith(("#", ";")))
+    return {k.strip(): v.strip() for k, v in pairs}
+
+
+def data_of(run: Run, testing: bool) -> dict[str, str]:
+    """The .data of training, or that of the test: the whole test set, nothing held out."""
+    keys = {**data_keys(run.setup.data), **dict(run.data_keys)}
+    if testing:
+        keys = {k: v for k, v in keys.items() if k not in ("train_limit", "holdout")}
+    return {**{k: v for k, v in keys.items() if v}, "backup": shown(run.folder / "backup")}
+
+
+def check_data(run: Run) -> None:
+    keys = data_of(run, False)
+    for key in ("train", "valid"):
+        for path in filter(None, keys.get(key, "").split(",")):
+            if not (ROOT / path.strip()).exists():
+                raise Problem(f"data/{run.setup.data}.data: {key}={path} is not there; {FETCH[run.setup.data]} gets it")
+
+
+def bare(cfg: str) -> str:
+    """A cfg without what does not count."""
+    return "\n".join(s for s in (line.strip() for line in cfg.splitlines()) if s and s[0] not in "#;")
+
+
+def settings_of(run: Run) -> dict:
+    """All that a result depends on, besides the program."""
+    cfg = bare(read_cfg(run.setup.cfg))
+    data = {k: v for k, v in data_of(run, False).items() if k not in ("backup", "names")}
+    return {"cfg": run.setup.cfg, "cfg_hash": hashlib.sha256(cfg.encode()).hexdigest()[:12], "set": list(run.sets),
+            "data": data, "seed": run.seed}
+
+
+def settings_hash(settings: dict) -> str:
+    """The same for every seed of a cell."""
+    text = json.dumps({k: v for k, v in settings.items() if k != "seed"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def commit_of() -> dict:
+    def git(*words: str) -> str:
+        r = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        return r.stdout.strip() if r.returncode == 0 else ""
+    try:
+        return {"commit": git("rev-parse", "--short=10", "HEAD") or "unknown",
+                "dirty": bool(git("status", "--porcelain", "-uno"))}
+    except OSError:
+        return {"commit": "unknown", "dirty": False}
+
+
+@dataclass(frozen=True)
+class Program:
+    path: str
+    threads: int
+    commit: dict
+
+    def train(self, run: Run) -> list[str]:
+        f = run.folder
+        return [*self.words("train", run, "train.data"), "-seed", str(run.seed), "-metrics", shown(f / "metrics.csv")]
+
+    def test(self, run: Run) -> list[str]:
+        words = self.words("valid", run, "test.data")
+        words.insert(5, shown(run.folder / "backup" / "net_final.weights"))
+        return words
+
+    def words(self, command: str, run: Run, data: str) -> list[str]:
+        sets = [w for s in run.sets for w in ("-set", s)]
+        return [self.path, "classifier", command, shown(run.folder / data), shown(run.folder / "net.cfg"), *sets,
+                "-threads", str(self.threads), "-workers", str(self.threads)]
+
+    def stages(self, run: Run) -> list[str]:
+        return ["train"] if run.timing else ["train", "test"]
+
+    def script(self, run: Run) -> str:
+        commands = [self.train(run)] if run.timing else [self.train(run), self.test(run)]
+        return "# from the root of the repository\n" + "".join(shlex.join(c) + "\n" for c in commands)
+
+
+def prepare(run: Run, program: Program) -> bool:
+    """Leaves the folder as training needs it; True when there is a state to go on from."""
+    f = run.folder
+    settings = settings_of(run)
+    before = read_json(f / "run.json")
+    if not before or before["settings"] != settings:
+        clear(f)
+        before = {"settings": settings, "table": run.table, "scale": run.scale, "recipe": run.recipe,
+                  "cell": run.cell.name, "started": now(), "commits": []}
+        write_whole(f / "net.cfg", read_cfg(run.setup.cfg))
+    for name, testing in (("train.data", False), ("test.data", True)):
+        write_whole(f / name, "".join(f"{k}={v}\n" for k, v in data_of(run, testing).items()))
+    write_whole(f / "command", program.script(run))
+    if program.commit not in before["commits"]:
+        before["commits"].append(program.commit)
+    write_whole(f / "run.json", json.dumps(before, indent=1) + "\n")
+    (f / "failed").unlink(missing_ok=True)
+    if (f / "backup" / "net_last.state").exists():
+        return True
+    for name in ("log", "stderr", "metrics.csv"):
+        (f / name).unlink(missing_ok=True)
+    shutil.rmtree(f / "backup", ignore_errors=True)
+    return False
+
+
+def clear(folder: Path) -> None:
+    """run.json first: without it whatever is left counts for nothing."""
+    (folder / "run.json").unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+# ---- what came out ----
+
+def step_seconds(log: Path) -> dict[int, tuple[float, bool]]:
+    """Seconds of each iteration with its loading, and whether a match took part in it. What a kill made the trainer
+    repeat counts once."""
+    loading, steps = 0.0, {}
+    step = re.compile(r"(\d+), [\d.]+: .* rate, ([\d.]+) seconds, \d+ images(.*)")
+    for line in log.read_text(errors="replace").splitlines():
+        if line.startswith("Loaded: "):
+            loading = float(line.split()[1])
+        elif m := step.match(line):
+            steps[int(m[1])] = (loading + float(m[2]), "match" in m[3])
+    return steps
+
+
+def typical_step(steps: dict[int, tuple[float, bool]]) -> float:
+    """Medians of the iterations with and without a match, each weighted by how often it comes."""
+    late = [v for k, v in steps.items() if k > TIMING_SKIP]
+    kinds = [[s for s, matched in late if matched is kind] for kind in (True, False)]
+    if not late:
+        raise Problem(f"the log has no iteration after number {TIMING_SKIP}")
+    return sum(statistics.median(k) * len(k) / len(late) for k in kinds if k)
+
+
+def test_result(log: Path) -> dict:
+    line = log.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]
+    found = re.match(r"(\d+) images: top 1: ([\d.]+), .*?CE: (\S+?),(?: compactness: ([\d.]+) \(same-class distance "
+                     r"([\d.]+)\))?", line)
+    if not found:
+        raise Problem(f"{log.name} does not end with a summary but with '{line[:80]}'")
+    images, top1, ce, compactness, distance = found.groups()
+    return {"images": int(images), "top1": float(top1), "ce": float(ce),
+            "compactness": float(compactness) if compactness else None,
+            "same_distance": float(distance) if distance else None}
+
+
+def validated_on(log: Path) -> int:
+    """Images of the validation set, 0 if there was none."""
+    counts = re.findall(r"(?m)^validation .* seconds, (\d+) images", log.read_text(errors="replace"))
+    return int(counts[-1]) if counts else 0
+
+
+def number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def training_result(run: Run, data: dict) -> dict:
+    """From the metrics and the log. What was validated on counts as the holdout only if it has as many images."""
+    with open(run.folder / "metrics.csv", newline="") as f:
+        rows = list(csv.DictReader(f))
+    train = [r for r in rows if r["kind"] == "train"]
+    valid = [r for r in rows if r["kind"] == "valid"]
+    if not train:
+        raise Problem("metrics.csv has no iteration")
+    steps = step_seconds(run.folder / "log")
+    last = [float(r["ce"]) for r in train if float(r["epoch"]) > float(train[-1]["epoch"]) - 1]
+    ce = statistics.fmean(last)
+    held = valid and int(data.get("holdout", 0)) == validated_on(run.folder / "log") != 0
+    holdout = {k: number(valid[-1][c]) for k, c in (("top1", "top1"), ("ce", "valid_ce"), ("compactness", "compactness"))
+               } if held else None
+    return {"iterations": int(train[-1]["iteration"]), "train_ce": ce, "holdout": holdout,
+            "seconds": round(sum(s for s, _ in steps.values()), 1),
+            # As the trainer judges: no better than guessing.
+            "collapsed": ce >= .99 * math.log(int(data["classes"])),
+            "step_seconds": typical_step(steps) if run.timing else None}
+
+
+def finish(run: Run) -> dict:
+    """Reads what the stages left and writes result.json."""
+    before = read_json(run.folder / "run.json")
+    result = {**before, "seed": run.seed, "settings_hash": settings_hash(before["settings"]), "ended": now(),
+              **training_result(run, before["settings"]["data"]),
+              "test": None if run.timing else test_result(run.folder / "test.log")}
+    write_whole(run.folder / "result.json", json.dumps(result, indent=1) + "\n")
+    return result
+
+
+# ---- one run in the making ----
+
+def die_with_parent() -> None:
+    """In the child: SIGTERM when the script dies, which the trainer takes as a request to save and end."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def take_lock(folder: Path) -> IO | None:
+    """The trainer inherits it: the folder is taken until the last of them has ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = open(folder / "lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock
+    except OSError:
+        lock.close()
+        return None
+
+
+def last_line(path: Path) -> str:
+    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+    return lines[-1] if lines else ""
+
+
+@dataclass
+class Job:
+    """Training, then the test, one process after the other. Holds the folder's lock."""
+    run: Run
+    program: Program
+    lock: IO
+    resumed: bool = False
+    started: float = field(default_factory=time.monotonic)
+    stages: list[str] = field(default_factory=list)
+    process: subprocess.Popen | None = None
+    result: dict | None = None
+    error: str = ""
+
+    def start(self) -> None:
+        self.resumed = prepare(self.run, self.program)
+        self.stages = self.program.stages(self.run)
+        self.next_stage()
+
+    def next_stage(self) -> None:
+        if self.stages.pop(0) == "train":
+            words = self.program.train(self.run)
+            words += ["-resume", shown(self.run.folder / "backup" / "net_last.state")] if self.resumed else []
+            self.spawn(words, "log", "a")
+        else:
+            self.spawn(self.program.test(self.run), "test.log", "w")
+
+    def spawn(self, words: list[str], out: str, mode: str) -> None:
+        f = self.run.folder
+        with open(f / out, mode) as stdout, open(f / "stderr", "a") as stderr:
+            self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                                            start_new_session=True, preexec_fn=die_with_parent,
+                                            pass_fds=[self.lock.fileno()])
+
+    def poll(self) -> bool:
+        """True when nothing is left to do: then there is a result or an error."""
+        status = self.process.poll()
+        if status is None:
+            return False
+        if status == 0 and self.stages:
+            self.next_stage()
+            return False
+        self.close(status)
+        return True
+
+    def close(self, status: int) -> None:
+        try:
+            if status:
+                raise Problem(f"killed by {signal.Signals(-status).name}" if status < 0 else
+                              f"exit status {status}: {last_line(self.run.folder / 'stderr')}")
+            self.result = finish(self.run)
+        except (Problem, OSError, KeyError, ValueError) as e:
+            self.error = str(e)
+            write_whole(self.run.folder / "failed", self.error + "\n")
+        self.lock.close()
