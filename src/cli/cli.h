@@ -86,6 +86,10 @@ struct session {
  */
 int session_open(struct session *, const struct cli *, const char *data, const char *cfg, struct err *);
 void session_close(struct session *);
+/* The validation images, and a program to run them through, with these weights. features: as in program_desc.
+ * The caller closes both, also after a failure. */
+int session_open_valid(struct session *, const char *weights, int features, struct program **,
+                       struct dataset **, struct err *);
 int cli_workers(const struct cli *); /* loader threads */
 int cli_top(const struct cli *, const struct session *);
 const char *class_name(const struct session *, int k, char buf[16]); /* its name, or its number */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "train/trainer.h"
 
 enum { MOST_WORKERS = 16 };
 
@@ -63,6 +64,20 @@ void session_close(struct session *s)
     net_close(s->net);
     backend_close(s->be);
     data_file_free(s->data);
+}
+
+int session_open_valid(struct session *s, const char *weights, int features, struct program **p,
+                       struct dataset **valid, struct err *e)
+{
+    struct augment checked; /* before anything is printed */
+    struct program_desc d = { .rows = s->net->mini, .features = features };
+    int layers;
+    if (!s->data->valid) return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
+    TRY(augment_from_net(s->net, &checked, e));
+    TRY(program_open(p, s->net, &d, e));
+    TRY(weights_load(s->net, weights, 0, &layers, e));
+    TRY(program_refresh(*p, e));
+    return dataset_open(valid, s->data, SPLIT_VALID, &s->notes, e);
 }
 
 int cli_workers(const struct cli *c)

@@ -144,16 +144,8 @@ static int open_counts(struct validation *v, const struct cli *c, struct err *e)
 
 static int open_all(struct validation *v, const struct cli *c, struct err *e)
 {
-    struct augment checked; /* before anything is printed */
-    int layers;
     TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
-    if (!v->s.data->valid) return fail(e, E_CFG, "%.200s: no valid= to validate on", v->s.data->path);
-    TRY(augment_from_net(v->s.net, &checked, e));
-    struct program_desc d = { .rows = v->s.net->mini, .features = v->s.net->feature >= 0 };
-    TRY(program_open(&v->program, v->s.net, &d, e));
-    TRY(weights_load(v->s.net, c->arg[2], 0, &layers, e));
-    TRY(program_refresh(v->program, e));
-    TRY(dataset_open(&v->data, v->s.data, SPLIT_VALID, &v->s.notes, e));
+    TRY(session_open_valid(&v->s, c->arg[2], v->s.net->feature + 1, &v->program, &v->data, e));
     return open_counts(v, c, e);
 }
 
@@ -167,7 +159,7 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
                               .workers = cli_workers(c),
                               .top = v->top,
                               .seed = c->seed,
-                              .features = net->feature >= 0,
+                              .compactness = net->feature >= 0,
                               .per_image = count_image,
                               .ctx = v };
     printf("preprocessing: the central part of each image, resized to %dx%d\n", net->config.width,

@@ -90,7 +90,7 @@ static int draw(const struct loader *l, int lane, uint64_t number, int row)
 {
     const struct loader_options *o = &l->o;
     uint64_t place = place_of(o, lane, number, row);
-    if (!o->training) return (int)place;
+    if (!o->training) return o->only ? o->only[place] : (int)place;
     if (lane == 1 && o->pairing == PAIR_CLASS)
         return sampler_mate(o->seed, place, l->d, draw(l, 0, number, row));
     return sampler_at(o->seed, lane, place, l->d->n, o->replacement);
@@ -198,9 +198,15 @@ static void *work(void *arg)
 
 /* ---- feeders ---- */
 
+/* Of one pass, in validation. */
+static uint64_t samples_of(const struct dataset *d, const struct loader_options *o)
+{
+    return (uint64_t)(o->only ? o->only_n : d->n);
+}
+
 static int rows_of(const struct loader *l, uint64_t number)
 {
-    uint64_t rows = (uint64_t)l->o.rows, left = (uint64_t)l->d->n;
+    uint64_t rows = (uint64_t)l->o.rows, left = samples_of(l->d, &l->o);
     if (!l->o.training && (number + 1) * rows > left) return (int)(left - number * rows);
     return l->o.rows;
 }
@@ -339,6 +345,8 @@ static int check(const struct dataset *d, const struct loader_options *o, struct
     if (o->workers < 1 || o->workers > MOST_WORKERS)
         return fail(e, E_ARG, "%d workers, expected 1..%d", o->workers, MOST_WORKERS);
     if (o->pairing != PAIR_NONE && !o->training) return fail(e, E_ARG, "only training has pairs");
+    if (o->only && (o->training || o->only_n < 1))
+        return fail(e, E_ARG, "%d chosen samples: expected at least 1, and validation", o->only_n);
     if (a->c != 1 && a->c != 3)
         return fail(e, E_CFG, "channels=%d: images have 1 (gray) or 3 (colour)", a->c);
     if (a->w < 1 || a->h < 1) return fail(e, E_ARG, "a network input of %d x %d pixels", a->w, a->h);
@@ -406,7 +414,7 @@ int loader_open(struct loader **out, const struct dataset *d, const struct loade
     if (notes) l->notes = *notes;
     l->next = l->taken = o->start;
     uint64_t rows = (uint64_t)o->rows;
-    l->end = o->training ? UINT64_MAX : ((uint64_t)d->n + rows - 1) / rows;
+    l->end = o->training ? UINT64_MAX : (samples_of(d, o) + rows - 1) / rows;
     int rc = make_slots(l, e);
     if (!rc) rc = make_threads(l, e);
     if (rc) {

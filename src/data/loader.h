@@ -22,8 +22,10 @@ struct loader_options {
     int subdivisions, every; /* S2 comes with the batches of iterations n (= number / subdivisions + 1) with
                                 n % every == 0 only. 0 counts as 1 */
     int replacement;         /* draw with replacement */
-    uint64_t start;          /* number of the first batch */
-    int workers;             /* decoding threads, >= 1 */
+    const int *only;         /* validation: these samples, in this order; NULL: all. Not copied */
+    int only_n;
+    uint64_t start; /* number of the first batch */
+    int workers;    /* decoding threads, >= 1 */
     struct augment augment;
 };
 
@@ -59,5 +61,9 @@ int sampler_at(uint64_t seed, int lane, uint64_t i, int n, int replacement);
 
 /* The partner of `sample` for number `i` of lane 1 under PAIR_CLASS: uniform over the others of its class. */
 int sampler_mate(uint64_t seed, uint64_t i, const struct dataset *, int sample);
+
+/* A random subset in the order of the samples: is candidate i, with `left` from it on, one of the `open` that
+ * are still wanted? */
+int sampler_takes(uint64_t key, int i, int left, int open);
 
 #endif

@@ -41,3 +41,9 @@ int sampler_mate(uint64_t seed, uint64_t i, const struct dataset *d, int sample)
     int mate = member[rng_below(rng_key(seed, RNG_ORDER, 1), i, (uint64_t)n - 1)];
     return mate == sample ? member[n - 1] : mate;
 }
+
+/* Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S): every subset of that size is equally likely. */
+int sampler_takes(uint64_t key, int i, int left, int open)
+{
+    return rng_uniform(key, (uint64_t)i) * left < open;
+}

@@ -228,6 +228,13 @@ static void find_feature(struct net *n)
         if (n->layer[i].ops->flags & LAYER_TRAIN_ONLY) n->feature = i;
 }
 
+int net_penultimate(const struct net *n)
+{
+    int i = n->feature >= 0 ? n->feature : n->n - 1;
+    while (n->feature < 0 && i >= 0 && !(n->layer[i].ops->flags & LAYER_DRAWS)) i--;
+    return i < 0 ? -1 : n->layer[i].in[0];
+}
+
 /* One row, for shapes and names; checks every option against the shapes it meets. */
 static int measure(struct net *n, struct err *e)
 {

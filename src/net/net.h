@@ -68,6 +68,10 @@ int net_open(struct net **, struct cfg *, struct backend *, uint64_t seed, const
              struct err *);
 void net_close(struct net *);
 
+/* The layer whose output is what the classifier goes by: what the last [itra] or [center] sits on, else the
+ * input of the last layer with weights. -1: that is the image itself. */
+int net_penultimate(const struct net *);
+
 /* Rate in force at iteration n (n from 1: the first update), with burn-in. Darknet's policies. */
 double net_rate(const struct net_config *, uint64_t seed, uint64_t n);
 
@@ -78,7 +82,7 @@ struct program_desc {
     int rows;   /* of S1 */
     int paired; /* as many again of S2 */
     int train;
-    int features;  /* inference: keep the feature layer's output for program_features */
+    int features;  /* inference: 1 + the layer whose output is kept for program_features; 0: none */
     int plan_only; /* sizes and plans, no memory: for program_get_info, nothing else */
     int keep;      /* tests: all tensors keep their contents to the end of the step */
     int guard;     /* tests: poison dead memory, and check that nobody writes between tensors */
@@ -116,7 +120,7 @@ int program_train(struct program *, const struct step *, struct step_stats *, st
 /* Forward only; prob gets rows x classes (may be NULL), *ce the sum of the cross-entropies (NULL without
  * labels). */
 int program_infer(struct program *, const struct step *, float *prob, double *ce, struct err *);
-int program_feature_size(const struct program *); /* numbers a row; 0: no feature layer */
+int program_feature_size(const struct program *); /* numbers a row; 0: none are kept */
 int program_features(struct program *, int rows, real *features, struct err *);
 
 /* After parameters changed: inference programs fold and pack them again. */

@@ -38,7 +38,7 @@ struct program {
     char *host;
     real *image;            /* one row of input, in host */
     int *dev_label;         /* in fixed */
-    int feature;            /* layer whose input is the feature, or -1 */
+    int feature;            /* layer whose output is kept for program_features, or -1 */
     struct plan_item *item; /* as placed: tensors first, then claims */
     int nitem;
 };
@@ -408,7 +408,7 @@ static void live_tensors(struct program *p)
         if (p->node[i].used) live_layer(p, i);
     int out = output_layer(p);
     extend(item_of(p, p->node[out].l.out, 0), forward_step(out), end);
-    if (p->feature >= 0) extend(item_of(p, p->node[p->feature].l.in[0], 0), forward_step(p->feature), end);
+    if (p->feature >= 0) extend(item_of(p, p->node[p->feature].l.out, 0), forward_step(p->feature), end);
     for (int i = 0; p->desc.keep && i <= 2 * p->n; i++)
         if (p->item[i].bytes) extend(&p->item[i], 0, end);
 }
@@ -524,6 +524,14 @@ static int allocate(struct program *p, int creates, struct err *e)
     return creates ? model_create_params(p->net, p->desc.train, e) : OK;
 }
 
+static int keep_features(struct program *p, struct err *e)
+{
+    p->feature = p->desc.features - 1;
+    if (p->feature < p->n) return OK;
+    return fail(e, E_ARG, "%s: features of layer %d: there are layers 0..%d", p->net->cfg->path, p->feature,
+                p->n - 1);
+}
+
 int program_open(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
 {
     int creates = !n->param;
@@ -534,7 +542,7 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
                     n->cfg->path);
     int rc = program_draft(&p, n, d, e);
     if (!rc) rc = check_goal(p, e);
-    if (!rc && d->features) p->feature = n->feature;
+    if (!rc) rc = keep_features(p, e);
     if (!rc) rc = build_layers(p, creates, e);
     if (!rc) rc = allocate(p, creates, e);
     if (!rc && !d->train && !d->plan_only) rc = program_refresh(p, e);
@@ -745,13 +753,13 @@ int program_infer(struct program *p, const struct step *s, float *prob, double *
 
 int program_feature_size(const struct program *p)
 {
-    return p->feature < 0 ? 0 : (int)shape_row(p->node[p->feature].l.in[0]->x.shape);
+    return p->feature < 0 ? 0 : (int)shape_row(p->node[p->feature].l.out->x.shape);
 }
 
 int program_features(struct program *p, int rows, real *features, struct err *e)
 {
-    if (p->feature < 0) return fail(e, E_ARG, "%s: no feature layer", p->net->cfg->path);
-    return p->net->be->ops->read(p->net->be, &p->node[p->feature].l.in[0]->x, 0, rows, features);
+    if (p->feature < 0) return fail(e, E_ARG, "%s: no features are kept", p->net->cfg->path);
+    return p->net->be->ops->read(p->net->be, &p->node[p->feature].l.out->x, 0, rows, features);
 }
 
 int program_refresh(struct program *p, struct err *e)

@@ -29,11 +29,9 @@ void sample_close(struct sample *s)
     s->label = NULL;
 }
 
-/* Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S): every subset of `room` is equally likely. */
 int sample_wants(struct sample *s)
 {
-    int left = s->total - s->asked, open = s->room - s->chosen;
-    int take = rng_uniform(s->key, (uint64_t)s->asked) * left < open;
+    int take = sampler_takes(s->key, s->asked, s->total - s->asked, s->room - s->chosen);
     s->asked++;
     s->chosen += take;
     return take;

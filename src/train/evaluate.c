@@ -15,6 +15,7 @@ struct evaluation {
     float *prob;    /* rows x classes */
     float *x;       /* rows x row: only for batches with unreadable images, else NULL */
     int *label;     /* rows: of the readable images */
+    size_t size;    /* numbers of a feature vector */
     real *features; /* rows x size, or NULL */
     struct sample sample;
     int images, unreadable;
@@ -22,25 +23,31 @@ struct evaluation {
     double ce; /* sum over the readable images */
 };
 
+static int samples(const struct evaluation *v) { return v->o->only ? v->o->only_n : v->data->n; }
+
 static int take_memory(struct evaluation *v, struct err *e)
 {
-    size_t rows = (size_t)v->o->rows;
+    size_t rows = (size_t)v->o->rows, n;
     v->prob = mem_alloc(rows * (size_t)v->classes, sizeof *v->prob);
     v->label = mem_alloc(rows, sizeof *v->label);
     if (!v->prob || !v->label) return fail(e, E_MEM, "no memory for the probabilities of %zu images", rows);
-    size_t size = v->o->features ? (size_t)program_feature_size(v->program) : 0;
-    if (!size) return OK;
-    v->features = mem_alloc(rows * size, sizeof *v->features);
-    if (!v->features) return fail(e, E_MEM, "no memory for %zu x %zu features", rows, size);
-    return sample_open(&v->sample, v->data->n, size, v->o->seed, e);
+    v->size = (size_t)program_feature_size(v->program);
+    if (!v->size || !(v->o->compactness || v->o->per_feature)) return OK;
+    v->features = mem_mul(rows, v->size, &n) ? NULL : mem_alloc(n, sizeof *v->features);
+    if (!v->features) return fail(e, E_MEM, "no memory for %zu x %zu features", rows, v->size);
+    return v->o->compactness ? sample_open(&v->sample, samples(v), v->size, v->o->seed, e) : OK;
 }
 
 static int evaluation_open(struct evaluation *v, struct err *e)
 {
     const struct net_config *c = &v->net->config;
-    struct loader_options l = {
-        .rows = v->o->rows, .workers = v->o->workers, .seed = v->o->seed, .subdivisions = 1, .every = 1
-    };
+    struct loader_options l = { .rows = v->o->rows,
+                                .workers = v->o->workers,
+                                .seed = v->o->seed,
+                                .only = v->o->only,
+                                .only_n = v->o->only_n,
+                                .subdivisions = 1,
+                                .every = 1 };
     v->classes = v->net->classes;
     v->row = (size_t)c->channels * (size_t)c->height * (size_t)c->width;
     TRY(augment_from_net(v->net, &l.augment, e));
@@ -97,15 +104,22 @@ static int count_image(struct evaluation *v, int sample, int label, const float 
     return v->o->per_image ? v->o->per_image(v->o->ctx, sample, label, p, v->classes, e) : OK;
 }
 
+static int take_row(struct evaluation *v, int label, const real *row, int wanted, struct err *e)
+{
+    if (wanted) sample_add(&v->sample, label, row);
+    return v->o->per_feature ? v->o->per_feature(v->o->ctx, label, row, e) : OK;
+}
+
 static int take_features(struct evaluation *v, const struct batch *b, int n, struct err *e)
 {
     if (!v->features) return OK;
     if (n) TRY(program_features(v->program, n, v->features, e));
     const real *row = v->features;
     for (int i = 0; i < b->rows; i++) {
-        int wanted = sample_wants(&v->sample), readable = b->sample[i] >= 0;
-        if (wanted && readable) sample_add(&v->sample, b->label[i], row);
-        row += readable ? v->sample.size : 0;
+        int wanted = v->o->compactness && sample_wants(&v->sample);
+        if (b->sample[i] < 0) continue;
+        TRY(take_row(v, b->label[i], row, wanted, e));
+        row += v->size;
     }
     return OK;
 }
@@ -160,7 +174,7 @@ static int measure_compactness(const struct evaluation *v, struct valid_line *l,
 {
     double same, all;
     l->compactness = l->same_distance = -1;
-    if (!v->features) return OK;
+    if (!v->o->compactness || !v->features) return OK;
     TRY(sample_distances(&v->sample, v->net->be->threads, &same, &all, e));
     if (same < 0 || !(all > 0) || !isfinite(all)) return OK;
     l->compactness = same / all;

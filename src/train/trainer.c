@@ -23,7 +23,7 @@ static int open_programs(struct trainer *t, struct err *e)
 {
     const struct net *net = t->net;
     struct program_desc plain = { .rows = net->mini, .train = 1 }, paired = plain;
-    struct program_desc infer = { .rows = net->mini, .features = net->feature >= 0 };
+    struct program_desc infer = { .rows = net->mini, .features = net->feature + 1 };
     paired.paired = 1;
     if (!net->pair_loader || net->wants.every > 1) TRY(program_open(&t->plain, t->net, &plain, e));
     if (net->pair_loader) TRY(program_open(&t->paired, t->net, &paired, e));
@@ -194,7 +194,7 @@ static int validate(struct trainer *t, struct err *e)
                               .workers = t->o->workers,
                               .top = t->o->top,
                               .seed = t->net->seed,
-                              .features = t->net->feature >= 0 };
+                              .compactness = t->net->feature >= 0 };
     struct valid_line l = { .iteration = t->p.iteration, .epoch = trainer_epoch(t, t->net->seen) };
     TRY(program_refresh(t->infer, e));
     TRY(evaluate(t->net, t->infer, t->valid, &o, &l, e));

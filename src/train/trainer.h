@@ -68,9 +68,13 @@ int trainer_run(struct net *, const struct data_file *, const struct dataset *tr
 struct eval_options {
     int rows; /* of the program */
     int workers, top;
-    int features; /* compactness over a fixed seeded sample of 2000 images */
+    int compactness; /* over a fixed seeded sample of 2000 images, from the features the program keeps */
     uint64_t seed;
+    const int *only; /* these samples only, in this order; NULL: all */
+    int only_n;
     int (*per_image)(void *ctx, int sample, int label, const float *prob, int classes, struct err *);
+    /* Sees the features the program keeps of every readable image, in order; may be NULL. */
+    int (*per_feature)(void *ctx, int label, const real *features, struct err *);
     void *ctx;
 };
 int evaluate(struct net *, struct program *, const struct dataset *, const struct eval_options *,
