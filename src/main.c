@@ -11,6 +11,9 @@ const struct command commands[] = {
       "accuracy, cross-entropy and a table of classes over the validation images", cli_valid },
     { "classifier", "predict", CMD_PREDICT, 3, -1, "classifier predict DATA CFG WEIGHTS IMAGE... [FLAGS]",
       "the most probable classes of images", cli_predict },
+    { "classifier", "features", CMD_FEATURES, 3, 3,
+      "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
+      "what the classifier goes by, of every validation image, as NumPy arrays", cli_features },
     { NULL, "ops", CMD_OPS, 1, 1, "ops CFG [FLAGS]",
       "shapes, parameters, operations and memory of every layer", cli_ops },
     { NULL, "partial", CMD_PARTIAL, 4, 4, "partial CFG WEIGHTS OUT N", "copy the weights of layers 0..N-1",
@@ -78,7 +81,7 @@ static int choose(int argc, char **argv, const struct command **cmd, int *used, 
         name = bring_forward(argc, argv, (*used)++);
     }
     if (!name && group)
-        return fail(e, E_ARG, "classifier: expected train, valid or predict (see: darknet help)");
+        return fail(e, E_ARG, "classifier: expected train, valid, predict or features (see: darknet help)");
     if (!name) return fail(e, E_ARG, "no command given (see: darknet help)");
     *cmd = find_command(group, name);
     return *cmd ? OK : unknown_command(group, name, e);

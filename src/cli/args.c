@@ -10,6 +10,7 @@
 enum flag_type {
     FLAG_SWITCH, /* int: set to 1 */
     FLAG_COUNT,  /* int >= 1 */
+    FLAG_INDEX,  /* int >= 0 */
     FLAG_WORKERS,
     FLAG_THREADS, /* the same, and not too many */
     FLAG_SEED,    /* uint64_t */
@@ -26,7 +27,7 @@ struct flag {
 };
 
 enum {
-    NETS = CMD_TRAIN | CMD_VALID | CMD_PREDICT | CMD_OPS | CMD_PARTIAL,
+    NETS = CMD_TRAIN | CMD_VALID | CMD_PREDICT | CMD_FEATURES | CMD_OPS | CMD_PARTIAL,
     RUNS = CMD_TRAIN | CMD_VALID | CMD_PREDICT,
     ALL = NETS | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
@@ -35,7 +36,7 @@ enum {
 static const struct flag flags[] = {
     { "clear", FLAG_SWITCH, AT(clear), CMD_TRAIN, NULL, "count iterations from 0, whatever the weights say" },
     { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
-    { "seed", FLAG_SEED, AT(seed), RUNS, "N", "of everything random (1)" },
+    { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES, "N", "of everything random (1)" },
     { "metrics", FLAG_TEXT, AT(metrics), CMD_TRAIN, "FILE", "where the CSV goes (BACKUP/BASE_metrics.csv)" },
     { "v", FLAG_SWITCH, AT(verbose), CMD_VALID, NULL, "a line for every image, as Darknet prints them" },
     { "confusion", FLAG_TEXT, AT(confusion), CMD_VALID, "FILE", "write the confusion matrix as CSV" },
@@ -45,7 +46,12 @@ static const struct flag flags[] = {
     { "center", FLAG_SWITCH, AT(center), CMD_PREDICT, NULL, "resize the central part, as valid does" },
     { "list", FLAG_TEXT, AT(list), CMD_PREDICT, "FILE",
       "predict the images that a text file names, one a line" },
-    { "workers", FLAG_WORKERS, AT(workers), CMD_TRAIN | CMD_VALID, "N",
+    { "out", FLAG_TEXT, AT(out), CMD_FEATURES, "FILE.npy", "the features; the labels go to FILE.labels.npy" },
+    { "layer", FLAG_INDEX, AT(layer), CMD_FEATURES, "N",
+      "take the output of layer N (the classifier's input: what [itra] sees)" },
+    { "limit", FLAG_COUNT, AT(limit), CMD_FEATURES, "N",
+      "N images only, a random choice (by -seed) in their order" },
+    { "workers", FLAG_WORKERS, AT(workers), CMD_TRAIN | CMD_VALID | CMD_FEATURES, "N",
       "threads that load images (one per core)" },
     { "threads", FLAG_THREADS, AT(threads), NETS, "N", "threads that compute (one per core)" },
     { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what computes: see darknet version" },
@@ -116,12 +122,14 @@ static int parse_count(const struct flag *f, const char *value, int *to, struct 
 {
     int most = f->type == FLAG_THREADS ? most_threads() : f->type == FLAG_WORKERS ? MOST_THREADS : INT_MAX;
     uint64_t v;
-    if (!parse_whole(value, (uint64_t)most, &v) && v) {
+    if (!parse_whole(value, (uint64_t)most, &v) && (v || f->type == FLAG_INDEX)) {
         *to = (int)v;
         return OK;
     }
     const char *why =
         f->type == FLAG_THREADS && most < MOST_THREADS ? ": more would only wait for a core" : "";
+    if (f->type == FLAG_INDEX)
+        return fail(e, E_ARG, "-%s %.60s: expected a whole number from 0 on", f->name, value);
     if (f->type == FLAG_COUNT)
         return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 1", f->name, value);
     return fail(e, E_ARG, "-%s %.60s: expected 1..%d%s", f->name, value, most, why);
@@ -140,6 +148,7 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
     switch (f->type) {
     case FLAG_SWITCH: *(int *)(void *)at = 1; return OK;
     case FLAG_COUNT:
+    case FLAG_INDEX:
     case FLAG_WORKERS:
     case FLAG_THREADS: return parse_count(f, value, (int *)(void *)at, e);
     case FLAG_SEED: return parse_seed(value, (uint64_t *)(void *)at, e);
@@ -188,7 +197,7 @@ int args_words(const char *word)
 
 int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
 {
-    *c = (struct cli){ .seed = 1 };
+    *c = (struct cli){ .seed = 1, .layer = -1 };
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
     c->set = mem_alloc((size_t)argc, sizeof *c->set);
     if (!c->arg || !c->set) return fail(e, E_MEM, "no memory for the command line");

@@ -16,7 +16,8 @@ enum {
     CMD_PARTIAL = 16,
     CMD_STRIP = 32,
     CMD_VERSION = 64,
-    CMD_HELP = 128
+    CMD_HELP = 128,
+    CMD_FEATURES = 256
 };
 
 /* A command line, taken apart. */
@@ -26,8 +27,9 @@ struct cli {
     uint64_t seed;
     const char *device; /* NULL: the first one built in */
     int nogpu, clear, verbose, letterbox, center;
-    int top; /* 0: as the data file says */
-    const char *resume, *metrics, *confusion, *list;
+    int top;          /* 0: as the data file says */
+    int layer, limit; /* -1: the classifier's input; 0: all images */
+    const char *resume, *metrics, *confusion, *list, *out;
     const char **set; /* section.key=value */
     int nset;
     const char **arg; /* what is not a flag, in order */
@@ -53,6 +55,7 @@ void args_describe(const struct command *); /* prints the flags that it takes */
 int cli_train(const struct cli *, struct err *);
 int cli_valid(const struct cli *, struct err *);
 int cli_predict(const struct cli *, struct err *);
+int cli_features(const struct cli *, struct err *);
 int cli_ops(const struct cli *, struct err *);
 int cli_partial(const struct cli *, struct err *);
 int cli_strip(const struct cli *, struct err *);

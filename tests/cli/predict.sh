@@ -85,7 +85,7 @@ check "help" sh -c "'$DARKNET' help | grep -q 'classifier train DATA CFG'"
 check "help layers" sh -c "'$DARKNET' help layers | grep -q '^\[itra\]'"
 check "help SECTION" sh -c "'$DARKNET' help conv | grep -q 'filters'"
 check "help net" sh -c "'$DARKNET' help net | grep -q 'learning_rate'"
-for command in "classifier train" "classifier valid" "classifier predict" ops partial strip version help; do
+for command in "classifier train" "classifier valid" "classifier predict" "classifier features" ops partial strip version help; do
     check "$command --help" sh -c "'$DARKNET' $command --help | grep -q 'usage: darknet'"
     check "$command -h" sh -c "'$DARKNET' $command -h | grep -q 'usage: darknet'"
 done
