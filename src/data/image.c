@@ -85,6 +85,37 @@ int image_resize(const struct image *from, int w, int h, struct image *to, struc
     return OK;
 }
 
+/* A line is cut into in x out parts: an input has `out` of them, an output `in`. The parts of input s that
+ * lie in output i: */
+static uint64_t overlap(uint64_t s, uint64_t i, uint64_t in, uint64_t out)
+{
+    uint64_t from = s * out > i * in ? s * out : i * in;
+    uint64_t to = (s + 1) * out < (i + 1) * in ? (s + 1) * out : (i + 1) * in;
+    return to - from;
+}
+
+/* Output (x, y) of one plane. Sums stay below 255 x in_w x in_h. */
+static uint8_t mean_of_area(const uint8_t *p, uint64_t iw, uint64_t ih, uint64_t x, uint64_t y, uint64_t w,
+                            uint64_t h)
+{
+    uint64_t left = x * iw / w, right = ((x + 1) * iw - 1) / w, low = ((y + 1) * ih - 1) / h, sum = 0;
+    for (uint64_t t = y * ih / h; t <= low; t++) {
+        uint64_t row = 0;
+        for (uint64_t s = left; s <= right; s++) row += overlap(s, x, iw, w) * p[t * iw + s];
+        sum += overlap(t, y, ih, h) * row;
+    }
+    return (uint8_t)((2 * sum + iw * ih) / (2 * iw * ih));
+}
+
+void image_resize_area(const uint8_t *from, int c, int iw, int ih, uint8_t *to, int w, int h)
+{
+    for (int k = 0; k < c; k++, from += (size_t)iw * (size_t)ih)
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < w; x++)
+                *to++ = mean_of_area(from, (uint64_t)iw, (uint64_t)ih, (uint64_t)x, (uint64_t)y, (uint64_t)w,
+                                     (uint64_t)h);
+}
+
 /* ---- what validation and prediction see ---- */
 
 /* The rectangle of w x h at (left, top) of c planes of iw x ih bytes, as floats. */

@@ -24,6 +24,11 @@ void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t ste
 /* Bilinear, corner-aligned, no antialiasing, as Darknet: horizontal pass, then vertical. */
 int image_resize(const struct image *from, int w, int h, struct image *to, struct err *);
 
+/* c planes of ih x iw bytes to h x w by area: each output is the mean of what it covers, inputs on its edge
+ * counted by their share, and rounded to nearest (.5 up) once: exact whatever the sizes. When it enlarges it
+ * repeats pixels. */
+void image_resize_area(const uint8_t *from, int c, int iw, int ih, uint8_t *to, int w, int h);
+
 /* Darknet's preprocessing for validation (the central square, resized to w x h) and prediction (letterbox:
  * fitted inside w x h, the rest gray .5). For w != h the validation crop is the central rectangle of the same
  * aspect. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <sys/stat.h>
 #include "core/mem.h"
+#include "core/rng.h"
 #include "data/image.h"
 #include "picture.h"
 /* last: cmocka has a macro called fail */
@@ -257,6 +258,40 @@ static void resize_is_corner_aligned(void **state)
     assert_int_equal(image_new(&a, 1, 0, 1, NULL), E_ARG);
 }
 
+/* By another way: every pixel cut into w x h equal parts, the parts of each output added up. */
+static void check_area(int iw, int ih, int w, int h)
+{
+    uint8_t from[2 * 64], to[2 * 256];
+    for (int i = 0; i < 2 * iw * ih; i++) from[i] = (uint8_t)(rng_bits(7, (uint64_t)i) >> 56);
+    image_resize_area(from, 2, iw, ih, to, w, h);
+    for (int i = 0; i < 2 * w * h; i++) {
+        const uint8_t *p = from + i / (w * h) * iw * ih;
+        int x = i % w, y = i / w % h, sum = 0, parts = iw * ih;
+        for (int part = 0; part < parts; part++) {
+            int at_x = (x * iw + part % iw) / w, at_y = (y * ih + part / iw) / h;
+            sum += p[at_y * iw + at_x];
+        }
+        assert_int_equal(to[i], (2 * sum + parts) / (2 * parts));
+    }
+}
+
+static void area_is_exact(void **state)
+{
+    (void)state;
+    const uint8_t edge[] = { 0, 1, 1, 2, 255, 254 };
+    uint8_t out[6];
+    image_resize_area(edge, 1, 6, 1, out, 3, 1);
+    assert_memory_equal(out, "\1\2\377", 3); /* .5 goes up: 0.5, 1.5, 254.5 */
+    image_resize_area(edge, 1, 3, 2, out, 1, 1);
+    assert_int_equal(out[0], 86); /* 513 / 6 = 85.5 */
+    image_resize_area(edge, 1, 3, 2, out, 3, 2);
+    assert_memory_equal(out, edge, 6);
+    for (int side = 1; side <= 8; side++)
+        for (int to = 1; to <= 9; to++) check_area(side, 9 - side, to, 10 - to);
+    check_area(8, 8, 16, 16);
+    check_area(1, 1, 5, 3);
+}
+
 static void center_takes_the_middle(void **state)
 {
     (void)state;
@@ -305,6 +340,7 @@ int main(void)
         CASE(absurd_sizes_are_refused),
         CASE(other_kinds_of_pnm_are_named),
         CASE(resize_is_corner_aligned),
+        CASE(area_is_exact),
         CASE(center_takes_the_middle),
         CASE(letterbox_keeps_the_shape),
     };
