@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "data/sampler.h"
 #include "train/trainer.h"
 
 /* ---- .npy ---- */

@@ -14,7 +14,8 @@ enum rng_stream {
     RNG_AUGMENT = 4, /* + lane: crop, flip, colours of a sample */
     RNG_RATE = 5,    /* policy=random */
     RNG_CROP = 6,    /* the [crop] layer */
-    RNG_SAMPLE = 7   /* fixed subsets, as for compactness */
+    RNG_SAMPLE = 7,  /* fixed subsets, as for compactness */
+    RNG_HOLDOUT = 8  /* training samples that become the validation set */
 };
 
 static inline uint64_t rng_mix(uint64_t x)

@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/image.h"
+#include "data/sampler.h"
 
 enum { DEPTH = 3, LANES = 2 };
 enum { PACKED_ROWS = 16 }; /* rows a job of packed images: one alone is quicker made than handed over */

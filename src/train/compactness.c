@@ -3,6 +3,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/rng.h"
+#include "data/sampler.h"
 #include "train/run.h"
 
 enum { SAMPLE_ROWS = 2000 };

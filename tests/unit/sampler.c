@@ -1,7 +1,8 @@
 /* The order of samples: whole epochs, different ones, even draws, mates of the same class. */
 #include <stdlib.h>
 #include <string.h>
-#include "data/loader.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
 /* last: cmocka has a macro called fail */
 #include <stdarg.h>
 #include <stddef.h>
