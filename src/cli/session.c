@@ -72,7 +72,8 @@ int session_open_valid(struct session *s, const char *weights, int features, str
     struct augment checked; /* before anything is printed */
     struct program_desc d = { .rows = s->net->mini, .features = features };
     int layers;
-    if (!s->data->valid) return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
+    if (!s->data->valid && !s->data->holdout)
+        return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
     TRY(augment_from_net(s->net, &checked, e));
     TRY(program_open(p, s->net, &d, e));
     TRY(weights_load(s->net, weights, 0, &layers, e));

@@ -144,7 +144,7 @@ static int open_data(struct training *t, struct err *e)
     TRY(augment_from_net(t->s.net, &checked, e));
     TRY(folder_prepare(d->backup, e));
     TRY(dataset_open(&t->train, d, SPLIT_TRAIN, &t->s.notes, e));
-    if (d->valid) return dataset_open(&t->valid, d, SPLIT_VALID, &t->s.notes, e);
+    if (d->valid || d->holdout) return dataset_open(&t->valid, d, SPLIT_VALID, &t->s.notes, e);
     note(&t->s.notes, "%s: no valid=: training runs without validation, and nothing is kept as best",
          d->path);
     return OK;

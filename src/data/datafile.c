@@ -77,7 +77,7 @@ int labels_read(char ***label, const struct data_file *d, struct err *e)
 
 /* ---- the .data file ---- */
 
-enum kind { TEXT, NUMBER, SAMPLING, IGNORED, REFUSED };
+enum kind { TEXT, NUMBER, SIZE, SAMPLING, IGNORED, REFUSED };
 
 static const struct field {
     const char *name;
@@ -94,6 +94,9 @@ static const struct field {
     { "backup", TEXT, offsetof(struct data_file, backup), 0, 0 },
     { "top", NUMBER, offsetof(struct data_file, top), 1, INT_MAX },
     { "train_limit", NUMBER, offsetof(struct data_file, train_limit), 0, INT_MAX },
+    { "holdout", NUMBER, offsetof(struct data_file, holdout), 0, INT_MAX },
+    { "holdout_seed", NUMBER, offsetof(struct data_file, holdout_seed), 0, INT_MAX },
+    { "resize", SIZE, 0, 1, 4096 },
     { "sampling", SAMPLING, offsetof(struct data_file, replacement), 0, 0 },
     { "results", IGNORED, 0, 0, 0 },
     { "eval", IGNORED, 0, 0, 0 },
@@ -123,11 +126,28 @@ static int set_number(const struct parse *p, const struct field *f, const char *
     return OK;
 }
 
+/* N, or WxH. */
+static int set_size(const struct parse *p, const struct field *f, const char *value, struct err *e)
+{
+    char *end;
+    long w = strtol(value, &end, 10), h = w; /* what does not fit a long is out of range, too */
+    int digits = end > value && *value >= '0' && *value <= '9';
+    if (digits && *end == 'x' && end[1] >= '0' && end[1] <= '9') h = strtol(end + 1, &end, 10);
+    if (!digits || *end || w < f->min || w > f->max || h < f->min || h > f->max)
+        return fail_at(e, E_FORMAT, p->d->path, p->line,
+                       "%s=%s: expected a side in pixels, or WIDTHxHEIGHT, each in %ld..%ld", f->name, value,
+                       f->min, f->max);
+    p->d->width = (int)w;
+    p->d->height = (int)h;
+    return OK;
+}
+
 static int set(const struct parse *p, const struct field *f, const char *value, struct err *e)
 {
     char **text = (char **)((char *)p->d + f->at);
     switch (f->kind) {
     case NUMBER: return set_number(p, f, value, e);
+    case SIZE: return set_size(p, f, value, e);
     case TEXT:
         mem_free(*text); /* the default */
         *text = mem_text(value, strlen(value));

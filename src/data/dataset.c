@@ -2,10 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/mem.h"
+#include "core/rng.h"
 #include "core/text.h"
-#include "data/idx.h"
 #include "data/image.h"
+#include "data/packed.h"
 
 /* ---- the class of a path ---- */
 
@@ -146,8 +148,9 @@ static void finder_search(struct finder *f, const char *path, int stamp)
 struct set {
     struct dataset d;
     char **list;
-    struct idx idx;
+    struct packed packed;
     int *label; /* of a list */
+    struct pick pick;
 };
 
 struct tally {
@@ -231,8 +234,22 @@ static int label_all(struct set *s, struct finder *f, const char *list, const st
     return report(s, f, &t, list, notes, e);
 }
 
-static int open_list(struct set *s, const struct data_file *d, const char *path, int limit,
-                     const struct notes *notes, struct err *e)
+/* After the labels, so that messages speak of the list as it stands in the file. */
+static int keep_picked(struct set *s, const char *path, struct err *e)
+{
+    int n = 0;
+    TRY(pick_open(&s->pick, s->d.n, path, e));
+    for (int i = 0; i < s->d.n; i++) {
+        if (!pick_next(&s->pick)) continue;
+        s->list[n] = s->list[i];
+        s->label[n++] = s->label[i];
+    }
+    s->d.n = n;
+    return OK;
+}
+
+static int open_list(struct set *s, const struct data_file *d, const char *path, const struct notes *notes,
+                     struct err *e)
 {
     char **labels;
     struct finder f;
@@ -240,8 +257,15 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
         return fail_at(e, E_CFG, d->path, 0,
                        "no `labels=`: add the list of the words that tell the classes in image "
                        "paths, one a line");
+    if (d->width)
+        return fail_at(
+            e, E_CFG, d->path, 0,
+            "resize=%dx%d is for packed images, but %.150s is a list: take it out, the network's width= "
+            "and height= tell the size",
+            d->width, d->height, path);
     TRY(list_read(&s->list, &s->d.n, path, e));
-    if (limit && limit < s->d.n) s->d.n = limit;
+    if (!s->pick.holdout && s->pick.limit && s->pick.limit < s->d.n)
+        s->d.n = s->pick.limit; /* labels enough */
     s->label = mem_alloc((size_t)s->d.n, sizeof *s->label);
     if (!s->label) return fail(e, E_MEM, "not enough memory for %d images", s->d.n);
     s->d.path = s->list;
@@ -253,20 +277,22 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
         finder_close(&f);
     }
     list_free(labels);
-    return rc;
+    return rc ? rc : keep_picked(s, path, e);
 }
 
 /* ---- opening ---- */
 
-static int open_idx(struct set *s, const struct data_file *d, const char *path, int limit, struct err *e)
+static int open_packed(struct set *s, const struct data_file *d, const char *path, int test, struct err *e)
 {
-    TRY(idx_read(&s->idx, path, limit, d->classes, e));
-    s->d.n = s->idx.n;
-    s->d.c = s->idx.c;
-    s->d.h = s->idx.h;
-    s->d.w = s->idx.w;
-    s->d.label = s->idx.label;
-    s->d.pixels = s->idx.pixels;
+    struct packed *p = &s->packed;
+    struct packed_options o = { test, d->classes, d->width, d->height, s->pick };
+    TRY(packed_read(p, path, &o, e));
+    s->d.n = p->n;
+    s->d.c = p->c;
+    s->d.h = p->h;
+    s->d.w = p->w;
+    s->d.label = p->label;
+    s->d.pixels = p->pixels;
     return OK;
 }
 
@@ -322,28 +348,67 @@ static void summarise(const struct dataset *d, const struct data_file *file, con
     warn_of_empty(d, file, path, notes);
 }
 
+/* The message names the script that fetches data/NAME/..., where there is one. */
+static int check_there(const char *path, struct err *e)
+{
+    char script[100], hint[160] = "";
+    if (!access(path, F_OK)) return OK;
+    if (!strncmp(path, "data/", 5)) {
+        snprintf(script, sizeof script, "scripts/get-%.*s.sh", (int)strcspn(path + 5, "/"), path + 5);
+        if (!access(script, F_OK)) snprintf(hint, sizeof hint, ": %s fetches that data set", script);
+    }
+    return fail_at(e, E_FILE, path, 0, "no such file or folder%s", hint);
+}
+
+static void note_holdout(const struct data_file *d, enum split split, const struct notes *notes)
+{
+    if (split == SPLIT_TRAIN)
+        note(notes, "%s: %d training images are held out for validation (holdout_seed=%d)", d->path,
+             d->holdout, d->holdout_seed);
+    else
+        note(notes, "%s: validation is on the %d images held out of train= (holdout_seed=%d)%s", d->path,
+             d->holdout, d->holdout_seed, d->valid ? "; valid= is not read" : "");
+}
+
+static int open_any(struct set *s, const struct data_file *d, enum split split, const struct notes *notes,
+                    struct err *e)
+{
+    int training = split == SPLIT_TRAIN || d->holdout;
+    const char *path = training ? d->train : d->valid;
+    s->d.self = s;
+    s->d.classes = d->classes;
+    s->pick = (struct pick){ .holdout = d->holdout,
+                             .held = d->holdout && split == SPLIT_VALID,
+                             .seed = (uint64_t)d->holdout_seed,
+                             .limit = split == SPLIT_TRAIN ? d->train_limit : 0 };
+    if (!path)
+        return fail_at(e, E_CFG, d->path, 0, "no `%s=`: add the list of images to %s on",
+                       training ? "train" : "valid", training ? "train" : "validate");
+    TRY(check_there(path, e));
+    if (packed_recognise(path))
+        TRY(open_packed(s, d, path, !training, e));
+    else
+        TRY(open_list(s, d, path, notes, e));
+    if (d->holdout) s->d.choice = rng_key(s->pick.seed, RNG_HOLDOUT, (uint64_t)d->holdout);
+    TRY(index_classes(&s->d, e));
+    if (d->holdout) note_holdout(d, split, notes);
+    summarise(&s->d, d, path, notes);
+    return OK;
+}
+
 int dataset_open(struct dataset **out, const struct data_file *d, enum split split, const struct notes *notes,
                  struct err *e)
 {
-    const char *path = split == SPLIT_TRAIN ? d->train : d->valid;
-    int limit = split == SPLIT_TRAIN ? d->train_limit : 0;
     *out = NULL;
-    if (!path)
-        return fail_at(e, E_CFG, d->path, 0, "no `%s=`: add the list of images to %s on",
-                       split == SPLIT_TRAIN ? "train" : "valid", split == SPLIT_TRAIN ? "train" : "validate");
     struct set *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "not enough memory");
-    s->d.self = s;
-    s->d.classes = d->classes;
-    int rc = idx_recognise(path) ? open_idx(s, d, path, limit, e) : open_list(s, d, path, limit, notes, e);
-    if (!rc) rc = index_classes(&s->d, e);
+    int rc = open_any(s, d, split, notes, e);
     if (rc) {
         dataset_close(&s->d);
-        return rc;
+    } else {
+        *out = &s->d;
     }
-    summarise(&s->d, d, path, notes);
-    *out = &s->d;
-    return OK;
+    return rc;
 }
 
 void dataset_close(struct dataset *d)
@@ -355,7 +420,7 @@ void dataset_close(struct dataset *d)
     mem_free(d->of_class);
     list_free(s->list);
     mem_free(s->label);
-    idx_free(&s->idx);
+    packed_free(&s->packed);
     mem_free(s);
 }
 

@@ -10,6 +10,9 @@
 struct data_file {
     char *path;
     int classes, top, train_limit;
+    int holdout,
+        holdout_seed;  /* so many training samples are the validation set, chosen by that seed; 0: none */
+    int width, height; /* resize=: what packed images are resized to; 0: not */
     char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
     int replacement;                                      /* sampling=replacement: Darknet's draw */
     char **name; /* class names from `names`, else from `labels`; NULL when neither is given */
@@ -32,16 +35,19 @@ struct dataset {
     /* Packed: n images of c x h x w bytes, planar; NULL for lists. */
     const uint8_t *pixels;
     int c, h, w;
+    uint64_t choice; /* tells apart what else was held out of the same files: 0 if nothing was */
     /* Lists: n paths; NULL for packed. */
     char *const *path;
     void *self; /* what dataset_close needs */
 };
 
-/* Opens the images that `train` or `valid` of the data file names: an IDX images file (n x h x w, or n x c x
- * h x w; .gz or not; its labels file is found beside it by the standard name, images-idx3 -> labels-idx1), or
+/* Opens the images that `train` or `valid` of the data file names: a packed collection (see packed_read), or
  * a list of image paths, one a line, classes taken from the path by the rule of label_of. The whole list is
  * checked first and a summary noted; images without a class, or still ambiguous, are an error that names the
- * first of them. train_limit applies to SPLIT_TRAIN. */
+ * first of them.
+ *
+ * With holdout=, SPLIT_VALID is so many of the images of `train`, and `valid` is not read; SPLIT_TRAIN is the
+ * others. train_limit then leaves the first so many of SPLIT_TRAIN. */
 int dataset_open(struct dataset **, const struct data_file *, enum split, const struct notes *, struct err *);
 void dataset_close(struct dataset *); /* accepts NULL */
 

@@ -1,219 +1,156 @@
-#include "idx.h"
+/* The IDX files of the MNIST family: 0, 0, type, number of dimensions, the dimensions, then numbers, all
+ * big-endian. */
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 #include "core/mem.h"
-#include "core/text.h"
+#include "data/packed.h"
+#include "data/stream.h"
 
-enum { UBYTE = 8, MOST_DIMS = 4 };
-static const uint64_t BYTES_LIMIT = (uint64_t)1 << 33;
-static const uint64_t DEFLATE_RATIO = 1032; /* the most that deflate expands, zlib's technical notes */
+enum { UBYTE = 8, INT = 12 }; /* types of numbers */
+enum { MOST_DIMS = 4, MOST_COLUMNS = 64 };
 
-struct stream {
-    gzFile f;
-    const char *path;
-    int ndims;
+struct idx {
+    struct stream s;
+    int type, ndims;
     uint32_t dim[MOST_DIMS];
-    uint64_t size; /* of the file */
-    uint64_t left; /* bytes of data not read yet */
 };
 
-static int open_zipped(gzFile *f, const char *path, uint64_t *size, struct err *e)
+static uint32_t big_endian(const unsigned char b[4])
 {
-    int fd;
-    *f = NULL;
-    TRY(file_open(path, &fd, size, e));
-    if ((*f = gzdopen(fd, "rb"))) return OK;
-    close(fd);
-    return fail_at(e, E_MEM, path, 0, "not enough memory to read it");
-}
-
-int idx_recognise(const char *path)
-{
-    unsigned char head[2] = { 1, 1 };
-    uint64_t size;
-    gzFile f;
-    if (open_zipped(&f, path, &size, NULL)) return 0;
-    int got = gzread(f, head, 2), direct = gzdirect(f);
-    gzclose(f);
-    return !direct || (got == 2 && !head[0] && !head[1]);
-}
-
-static int read_bytes(struct stream *r, void *to, uint64_t n, struct err *e)
-{
-    unsigned char *p = to;
-    while (n) {
-        int got = gzread(r->f, p, n < (1u << 24) ? (unsigned)n : 1u << 24), code;
-        if (got <= 0) {
-            const char *why = gzerror(r->f, &code);
-            return fail_at(e, E_FORMAT, r->path, 0, "is truncated or damaged%s%s: %llu more bytes expected",
-                           code ? ": " : "", code ? why : "", (unsigned long long)n);
-        }
-        p += got;
-        n -= (uint64_t)got;
-    }
-    return OK;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
 /* What the dimensions promise must fit the file, before any memory is asked for. */
-static int check_promise(struct stream *r, struct err *e)
+static int check_promise(struct idx *x, struct err *e)
 {
-    uint64_t n = 1;
-    for (int i = 0; i < r->ndims; i++) {
-        if (r->dim[i] < 1 || r->dim[i] > INT_MAX)
-            return fail_at(e, E_FORMAT, r->path, 0, "dimension %d of %d is %u", i + 1, r->ndims, r->dim[i]);
-        n *= r->dim[i];
-        if (n > BYTES_LIMIT) return fail_at(e, E_FORMAT, r->path, 0, "has more than 2^33 bytes of data");
+    uint64_t n = x->type == INT ? 4 : 1;
+    for (int i = 0; i < x->ndims && n <= STREAM_LIMIT; i++) {
+        if (x->dim[i] < 1 || x->dim[i] > INT_MAX)
+            return fail_at(e, E_FORMAT, x->s.path, 0, "dimension %d of %d is %u", i + 1, x->ndims, x->dim[i]);
+        n *= x->dim[i];
     }
-    uint64_t most = r->size;
-    if (!gzdirect(r->f)) most *= DEFLATE_RATIO;
-    if (n > most)
-        return fail_at(e, E_FORMAT, r->path, 0, "is truncated: its header promises %llu bytes of data",
-                       (unsigned long long)n);
-    r->left = n;
-    return OK;
+    return stream_check(&x->s, n, e);
 }
 
-/* Opens and reads the header: 0, 0, type, number of dimensions, then the dimensions (big-endian). */
-static int stream_open(struct stream *r, const char *path, struct err *e)
+static int open_idx(struct idx *x, const char *path, struct err *e)
 {
     unsigned char head[4], dim[4];
-    r->path = path;
-    TRY(open_zipped(&r->f, path, &r->size, e));
-    gzbuffer(r->f, 1u << 16);
-    TRY(read_bytes(r, head, 4, e));
-    r->ndims = head[3];
-    if (head[0] || head[1] || head[2] != UBYTE || head[3] < 1 || head[3] > MOST_DIMS)
-        return fail_at(
-            e, E_FORMAT, path, 0,
-            "starts with %02x %02x %02x %02x, expected the IDX header 00 00 08 (bytes) and 01..04 dimensions",
-            head[0], head[1], head[2], head[3]);
-    for (int i = 0; i < r->ndims; i++) {
-        TRY(read_bytes(r, dim, 4, e));
-        r->dim[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 | dim[3];
+    TRY(stream_open(&x->s, path, e));
+    TRY(stream_read(&x->s, head, 4, e));
+    x->type = head[2];
+    x->ndims = head[3];
+    if (head[0] || head[1] || (x->type != UBYTE && x->type != INT) || x->ndims < 1 || x->ndims > MOST_DIMS)
+        return fail_at(e, E_FORMAT, path, 0,
+                       "starts with %02x %02x %02x %02x, expected the IDX header 00 00, 08 (bytes) or 0c "
+                       "(integers) and 01..04 dimensions",
+                       head[0], head[1], head[2], head[3]);
+    for (int i = 0; i < x->ndims; i++) {
+        TRY(stream_read(&x->s, dim, 4, e));
+        x->dim[i] = big_endian(dim);
     }
-    return check_promise(r, e);
+    return check_promise(x, e);
 }
 
-/* The first n bytes of data; the rest is read over, and the file must end there. */
-static int stream_finish(struct stream *r, uint8_t *to, uint64_t n, struct err *e)
+static int open_images(struct idx *x, const char *path, struct err *e)
 {
-    unsigned char rest[4096];
-    TRY(read_bytes(r, to, n, e));
-    for (r->left -= n; r->left;) {
-        uint64_t part = r->left < sizeof rest ? r->left : sizeof rest;
-        TRY(read_bytes(r, rest, part, e));
-        r->left -= part;
-    }
-    int got = gzread(r->f, rest, 1), code;
-    if (got > 0)
-        return fail_at(e, E_FORMAT, r->path, 0,
-                       "has bytes after its data: not the file its header describes");
-    const char *why = gzerror(r->f, &code); /* the checksum is only known to be right, or to be there, now */
-    if (code) return fail_at(e, E_FORMAT, r->path, 0, "is truncated or damaged at its end: %s", why);
+    TRY(open_idx(x, path, e));
+    if (x->ndims < 3 || x->type != UBYTE)
+        return fail_at(e, E_FORMAT, path, 0, "has %d dimensions of %s, expected 3 or 4 of bytes", x->ndims,
+                       x->type == UBYTE ? "bytes" : "integers");
+    if (x->ndims == 4 && x->dim[1] != 1 && x->dim[1] != 3)
+        return fail_at(e, E_FORMAT, path, 0, "has images of %u channels, expected 1 or 3", x->dim[1]);
     return OK;
 }
 
-static void stream_close(struct stream *r)
+static int open_labels(struct idx *x, const char *path, const struct idx *images, struct err *e)
 {
-    if (r->f) gzclose(r->f);
-    r->f = NULL;
+    TRY(open_idx(x, path, e));
+    if (x->ndims > 2)
+        return fail_at(e, E_FORMAT, path, 0, "has %d dimensions, expected 1, or 2 with the class first",
+                       x->ndims);
+    if (x->ndims == 2 && x->dim[1] > MOST_COLUMNS)
+        return fail_at(e, E_FORMAT, path, 0, "has %u numbers for each image, expected at most %d", x->dim[1],
+                       MOST_COLUMNS);
+    if (x->dim[0] == images->dim[0]) return OK;
+    return fail_at(e, E_FORMAT, path, 0, "has %u labels, but %s has %u images", x->dim[0], images->s.path,
+                   images->dim[0]);
 }
 
-static int load_images(struct idx *x, struct stream *r, int limit, struct err *e)
+/* The first number of the next row. */
+static int next_label(struct idx *x, int *label, struct err *e)
 {
-    TRY(stream_open(r, r->path, e));
-    if (r->ndims < 3) return fail_at(e, E_FORMAT, r->path, 0, "has %d dimensions, expected 3 or 4", r->ndims);
-    const uint32_t *size = r->dim + r->ndims - 2;
-    x->c = r->ndims == 4 ? (int)r->dim[1] : 1;
-    x->h = (int)size[0];
-    x->w = (int)size[1];
-    if (x->c != 1 && x->c != 3)
-        return fail_at(e, E_FORMAT, r->path, 0, "has images of %d channels, expected 1 or 3", x->c);
-    x->n = limit > 0 && (uint32_t)limit < r->dim[0] ? limit : (int)r->dim[0];
-    size_t n = (size_t)(r->left / r->dim[0]) * (size_t)x->n;
-    if (!(x->pixels = mem_alloc(n, 1)))
-        return fail_at(e, E_MEM, r->path, 0, "not enough memory for %zu bytes", n);
-    return stream_finish(r, x->pixels, n, e);
+    unsigned char row[4 * MOST_COLUMNS];
+    uint32_t columns = x->ndims == 2 ? x->dim[1] : 1;
+    TRY(stream_read(&x->s, row, (x->type == INT ? 4 : 1) * (uint64_t)columns, e));
+    uint32_t value = x->type == INT ? big_endian(row) : row[0];
+    *label = value > INT_MAX ? -1 : (int)value;
+    return OK;
 }
 
-static int load_labels(struct idx *x, struct stream *r, const struct stream *images, int classes,
-                       struct err *e)
+static int read_both(struct intake *to, struct idx *images, struct idx *labels, struct err *e)
 {
-    TRY(stream_open(r, r->path, e));
-    if (r->ndims != 1) return fail_at(e, E_FORMAT, r->path, 0, "has %d dimensions, expected 1", r->ndims);
-    if (r->dim[0] != images->dim[0])
-        return fail_at(e, E_FORMAT, r->path, 0, "has %u labels, but %s has %u images", r->dim[0],
-                       images->path, images->dim[0]);
-    size_t n = (size_t)x->n;
-    uint8_t *label = mem_alloc(n, 1);
-    if (!label || !(x->label = mem_alloc(n, sizeof *x->label))) {
-        mem_free(label);
-        return fail_at(e, E_MEM, r->path, 0, "not enough memory for %zu labels", n);
+    const uint32_t *size = images->dim + images->ndims - 2;
+    int n = (int)images->dim[0], c = images->ndims == 4 ? (int)images->dim[1] : 1, label;
+    TRY(intake_open(to, images->s.path, n, c, (int)size[0], (int)size[1], e));
+    for (int i = 0; i < n; i++) {
+        TRY(stream_read(&images->s, to->image, (uint64_t)c * size[0] * size[1], e));
+        TRY(next_label(labels, &label, e));
+        TRY(intake_check(to, labels->s.path, i, label, 0, e));
+        intake_add(to, label);
     }
-    int rc = stream_finish(r, label, n, e);
-    for (size_t i = 0; !rc && i < n; i++) {
-        x->label[i] = label[i];
-        if (label[i] >= classes)
-            rc = fail_at(e, E_FORMAT, r->path, 0,
-                         "image %zu is of class %d, expected 0..%d: check `classes=%d`", i, label[i],
-                         classes - 1, classes);
-    }
-    mem_free(label);
-    return rc;
+    TRY(stream_end(&images->s, e));
+    return stream_end(&labels->s, e);
 }
 
-/* Replaces the last `from` of a name by `to`, of the same length; 0 when there is none. */
+/* ---- the labels file ---- */
+
+/* Replaces the last `from` of a name by `to`, which is no longer; 0 when there is none. */
 static int replace(char *name, const char *from, const char *to)
 {
     char *at = NULL;
+    size_t n = strlen(from), m = strlen(to);
     for (char *p = name; (p = strstr(p, from)); p++) at = p;
-    if (at) memcpy(at, to, strlen(to));
-    return at != NULL;
+    if (!at) return 0;
+    memcpy(at, to, m);
+    memmove(at + m, at + n, strlen(at + n) + 1);
+    return 1;
 }
 
-/* The labels file beside `path`, which exists; mem_free it. */
-static int labels_path(const char *path, char **out, struct err *e)
+static int locate_labels(char **found, const char *images, struct err *e)
 {
-    size_t n = strlen(path);
-    char *p = *out = mem_alloc(n + 4, 1);
-    if (!p) return fail(e, E_MEM, "not enough memory");
-    memcpy(p, path, n);
-    char *name = strrchr(p, '/') ? strrchr(p, '/') + 1 : p;
-    if (!replace(name, "images", "labels"))
-        return fail_at(e, E_FILE, path, 0,
+    const char *slash = strrchr(images, '/'), *name = slash ? slash + 1 : images;
+    size_t n = strlen(images), at = (size_t)(name - images);
+    if (!strstr(name, "images"))
+        return fail_at(e, E_FILE, images, 0,
                        "its labels file is found by name, which needs `images` in it, "
                        "as in train-images-idx3-ubyte.gz");
-    if (!replace(name, "idx3", "idx1")) replace(name, "idx4", "idx1");
-    if (!access(p, F_OK)) return OK;
-    int zipped = n > 3 && !strcmp(p + n - 3, ".gz");
-    memcpy(p + n - (zipped ? 3 : 0), zipped ? "\0\0\0" : ".gz", 3);
-    if (!access(p, F_OK)) return OK;
-    return fail_at(e, E_FILE, path, 0, "its labels file is missing: neither %s nor that name %s .gz", p,
-                   zipped ? "with" : "without");
-}
-
-int idx_read(struct idx *x, const char *path, int limit, int classes, struct err *e)
-{
-    struct stream images = { .path = path }, labels = { 0 };
-    char *beside = NULL;
-    memset(x, 0, sizeof *x);
-    int rc = labels_path(path, &beside, e);
-    labels.path = beside;
-    if (!rc) rc = load_images(x, &images, limit, e);
-    if (!rc) rc = load_labels(x, &labels, &images, classes, e);
-    stream_close(&images);
-    stream_close(&labels);
-    mem_free(beside);
-    if (rc) idx_free(x);
+    char *usual = mem_text(images, n), *rows = mem_text(images, n);
+    int rc = OK;
+    if (usual && rows) {
+        replace(usual + at, "images", "labels");
+        if (!replace(usual + at, "idx3", "idx1")) replace(usual + at, "idx4", "idx1");
+        replace(rows + at, "images", "labels");
+        int has_rows = replace(rows + at, "idx3-ubyte", "idx2-int");
+        rc = packed_find_labels(found, images, usual, has_rows ? rows : NULL, e);
+    } else {
+        rc = fail(e, E_MEM, "not enough memory");
+    }
+    mem_free(usual);
+    mem_free(rows);
     return rc;
 }
 
-void idx_free(struct idx *x)
+int idx_read(struct intake *to, char *const *path, int n, struct err *e)
 {
-    mem_free(x->pixels);
-    mem_free(x->label);
-    memset(x, 0, sizeof *x);
+    struct idx images = { 0 }, labels = { 0 };
+    char *beside;
+    (void)n; /* 1 */
+    TRY(locate_labels(&beside, path[0], e));
+    int rc = open_images(&images, path[0], e);
+    if (!rc) rc = open_labels(&labels, beside, &images, e);
+    if (!rc) rc = read_both(to, &images, &labels, e);
+    stream_close(&images.s);
+    stream_close(&labels.s);
+    mem_free(beside);
+    return rc;
 }

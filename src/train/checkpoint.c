@@ -103,6 +103,8 @@ static uint64_t hash_settings(const struct cfg *c)
 uint64_t hash_samples(const struct dataset *d)
 {
     uint64_t h = hash_seed;
+    const uint64_t packed[] = { d->choice, (uint64_t)d->c, (uint64_t)d->h, (uint64_t)d->w };
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) h = (h ^ packed[i]) * 0x100000001b3u;
     for (int i = 0; i < d->n; i++) {
         h = (h ^ (uint64_t)d->label[i]) * 0x100000001b3u;
         if (d->path) h = hash_text(h, d->path[i]);
@@ -225,9 +227,8 @@ static int read_all(struct net *net, struct progress *p, int images, struct file
                        r->n - r->at);
     if (there.samples != p->samples)
         note(&net->notes,
-             "%s: the training images are not those of this state (other paths, labels or order); training "
-             "goes "
-             "on with those there are now",
+             "%s: the training images are not those of this state (other paths, labels, order, size or "
+             "holdout); training goes on with those there are now",
              r->path);
     there.samples = p->samples;
     *p = there;

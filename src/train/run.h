@@ -26,7 +26,8 @@ void files_close(struct files *);
 /* None of them may be anything but an ordinary file; what killed runs left beside them goes. */
 int files_check(const struct files *, const char *metrics, struct err *);
 
-/* Labels, and paths where there are any, in their order: what else the order of training depends on. */
+/* Labels, and paths where there are any, in their order, the size of packed images and the choice of a
+ * holdout: what else training depends on. */
 uint64_t hash_samples(const struct dataset *);
 
 /* Keeps other runs, which would overwrite the same files, away until lock_close or the end of the process. */

@@ -3,7 +3,7 @@
 #include <zlib.h>
 #include "tiny.h"
 #include "data/dataset.h"
-#include "data/idx.h"
+#include "data/packed.h"
 #include "train/run.h"
 
 static const char cfg[] = "[net]\nbatch=2\nchannels=1\nheight=4\nwidth=4\nmomentum=.5\n"
@@ -252,17 +252,18 @@ static struct bytes zipped(struct bytes b)
 static int read_idx(struct bytes images, struct bytes labels, const char *end, struct err *e)
 {
     char name[2][40];
-    struct idx x;
+    struct packed x;
+    const struct packed_options o = { .classes = 2 };
     snprintf(name[0], sizeof name[0], "t-images-idx3-ubyte%s", end);
     snprintf(name[1], sizeof name[1], "t-labels-idx1-ubyte%s", end);
     tiny_put(name[1], labels.x, labels.n);
-    int rc = idx_read(&x, tiny_put(name[0], images.x, images.n), 0, 2, e);
+    int rc = packed_read(&x, tiny_put(name[0], images.x, images.n), &o, e);
     if (!rc) {
         assert_true(x.n == IMAGES && x.h * x.w == PIXELS);
         assert_memory_equal(x.pixels, idx_images().x + 16, IMAGES * PIXELS);
         assert_true(x.label[0] == 1 && x.label[1] == 0 && x.label[2] == 1);
     }
-    idx_free(&x);
+    packed_free(&x);
     return rc;
 }
 

@@ -1,50 +1,8 @@
 /* The .data file, lists, the class of a path, IDX files: what is accepted, and what is said about the rest.
  */
 #include <sys/stat.h>
-#include <unistd.h>
 #include "core/mem.h"
-#include "data/dataset.h"
-#include "picture.h"
-/* last: cmocka has a macro called fail */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-static char home[200], folder[64], said[8192];
-
-static void say(void *ctx, const char *line)
-{
-    (void)ctx;
-    size_t n = strlen(said);
-    snprintf(said + n, sizeof said - n, "%s\n", line);
-}
-static const struct notes notes = { say, NULL };
-static struct err e;
-
-static int set_up(void **state)
-{
-    (void)state;
-    said[0] = 0;
-    if (!getcwd(home, sizeof home) || make_folder(folder, sizeof folder)) return -1;
-    return chdir(folder);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return chdir(home) || remove_folder(folder);
-}
-
-static struct data_file *data(const char *text)
-{
-    struct data_file *d;
-    assert_int_equal(put_text("x.data", text), 0);
-    int rc = data_file_read(&d, "x.data", &notes, &e);
-    if (rc) print_error("%s\n", e.msg);
-    assert_int_equal(rc, OK);
-    return d;
-}
+#include "sets.h"
 
 static void data_error(const char *text, const char *part)
 {
@@ -52,24 +10,6 @@ static void data_error(const char *text, const char *part)
     assert_int_equal(put_text("x.data", text), 0);
     assert_int_not_equal(data_file_read(&d, "x.data", &notes, &e), OK);
     assert_null(d);
-    if (!strstr(e.msg, part)) print_error("%s\n", e.msg);
-    assert_non_null(strstr(e.msg, part));
-}
-
-static struct dataset *set(const struct data_file *d, enum split split)
-{
-    struct dataset *s;
-    int rc = dataset_open(&s, d, split, &notes, &e);
-    if (rc) print_error("%s\n", e.msg);
-    assert_int_equal(rc, OK);
-    return s;
-}
-
-static void set_error(const struct data_file *d, enum split split, const char *part)
-{
-    struct dataset *s;
-    assert_int_not_equal(dataset_open(&s, d, split, &notes, &e), OK);
-    assert_null(s);
     if (!strstr(e.msg, part)) print_error("%s\n", e.msg);
     assert_non_null(strstr(e.msg, part));
 }
@@ -85,7 +25,8 @@ static void data_files_as_people_write_them(void **state)
     struct data_file *d =
         data("\xef\xbb\xbf# comment\r\n; another\r\n\r\n classes = 2\t\r\ntrain=my set/a b.list  \r\n"
              "valid =v#1.list\nnames = n.txt\r\nresults = r\neval=imagenet\nmap=m\n"
-             "backup = out/ # weights go here\ntop=5\nsampling=replacement\ntrain_limit=7\n");
+             "backup = out/ # weights go here\ntop=5\nsampling=replacement\ntrain_limit=7\n"
+             "holdout=9\nholdout_seed = 3\nresize=32x24\n");
     assert_string_equal(d->train, "my set/a b.list");
     assert_string_equal(d->valid, "v#1.list");
     assert_string_equal(d->backup, "out/");
@@ -93,6 +34,10 @@ static void data_files_as_people_write_them(void **state)
     assert_int_equal(d->classes, 2);
     assert_int_equal(d->top, 2);
     assert_int_equal(d->train_limit, 7);
+    assert_int_equal(d->holdout, 9);
+    assert_int_equal(d->holdout_seed, 3);
+    assert_int_equal(d->width, 32);
+    assert_int_equal(d->height, 24);
     assert_int_equal(d->replacement, 1);
     assert_int_equal(d->names_n, 2);
     assert_string_equal(d->name[0], "cat");
@@ -106,6 +51,7 @@ static void data_files_as_people_write_them(void **state)
 static void defaults_and_doubtful_keys(void **state)
 {
     (void)state;
+    assert_int_equal(put_text("one", "1_dog\n"), 0);
     struct data_file *d = data("vaild = a\ntrain=one\ntrain=two\nsomething=else");
     assert_string_equal(d->train, "one");
     assert_null(d->valid);
@@ -113,6 +59,7 @@ static void defaults_and_doubtful_keys(void **state)
     assert_int_equal(d->classes, 2);
     assert_int_equal(d->top, 1);
     assert_null(d->name);
+    assert_true(!d->holdout && !d->holdout_seed && !d->width && !d->height);
     assert_string_equal(said, "x.data:1: unknown key `vaild=` is ignored: did you mean `valid=`?\n"
                               "x.data:3: `train=` again: line 2 counts\n"
                               "x.data:4: unknown key `something=` is ignored\n"
@@ -131,6 +78,15 @@ static void bad_data_files(void **state)
     data_error("classes=99999999999999999999", "classes=9999");
     data_error("train =", "x.data:1: `train=` has no value");
     data_error("train = # later", "`train=` has no value");
+    static const char *const sizes[] = { "0",       "32x",  "x32",
+                                         "32x0",    "-1",   "32X32",
+                                         "32 x 32", "4097", "3x99999999999999999999" };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char text[60];
+        snprintf(text, sizeof text, "resize=%s", sizes[i]);
+        data_error(text, ": expected a side in pixels, or WIDTHxHEIGHT, each in 1..4096");
+    }
+    data_error("holdout=-1", "x.data:1: holdout=-1: expected a whole number in 0..");
     data_error("sampling=often", "expected shuffle or replacement");
     data_error("tree=a.tree", "x.data:1: `tree=`");
     data_error("leaves=a.list", "`leaves=`");
@@ -462,15 +418,13 @@ static void bad_idx(void **state)
     copy_part("g-images-idx3", "b-labels-idx1", 400, 0);
     set_error(d, SPLIT_TRAIN, "b-labels-idx1: has 3 dimensions, expected 1");
     assert_int_equal(remove("b-labels-idx1"), 0);
-    set_error(d, SPLIT_TRAIN, "its labels file is missing: neither b-labels-idx1.gz");
+    set_error(d, SPLIT_TRAIN, "its labels file is missing: there is no b-labels-idx1, with or without .gz");
     data_file_free(d);
     d = data("classes=2\ntrain=g-images-idx3\nvalid=g-labels-idx1\n");
     set_error(d, SPLIT_TRAIN, "g-labels-idx1: image 2 is of class 2, expected 0..1");
     set_error(d, SPLIT_VALID, "needs `images` in it");
     data_file_free(d);
 }
-
-#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {

@@ -59,17 +59,23 @@ static inline int put_png(const char *path, int w, int h, int depth, int color, 
     return rc;
 }
 
-/* An IDX file of bytes; zipped when the path ends in .gz. */
+/* One part of a file after the other; zipped when the path ends in .gz. */
+static inline int put_packed(const char *path, const void *head, size_t m, const void *data, size_t n)
+{
+    size_t length = strlen(path);
+    gzFile f = gzopen(path, length > 3 && !strcmp(path + length - 3, ".gz") ? "wb" : "wbT");
+    if (!f) return -1;
+    int bad = m && gzwrite(f, head, (unsigned)m) <= 0;
+    if (n) bad |= gzwrite(f, data, (unsigned)n) <= 0;
+    return gzclose(f) != Z_OK || bad ? -1 : 0;
+}
+
+/* An IDX file of bytes. */
 static inline int put_idx(const char *path, int ndims, const uint32_t *dim, const uint8_t *data, size_t n)
 {
     uint8_t head[20] = { 0, 0, 8, (uint8_t)ndims };
     for (int i = 0; i < ndims; i++) big_endian(head + 4 + 4 * i, dim[i]);
-    size_t length = strlen(path);
-    gzFile f = gzopen(path, length > 3 && !strcmp(path + length - 3, ".gz") ? "wb" : "wbT");
-    if (!f) return -1;
-    int bad = gzwrite(f, head, 4 + 4 * (unsigned)ndims) <= 0;
-    if (n) bad |= gzwrite(f, data, (unsigned)n) <= 0;
-    return gzclose(f) != Z_OK || bad ? -1 : 0;
+    return put_packed(path, head, 4 + 4 * (size_t)ndims, data, n);
 }
 
 /* A folder of its own for each test. */
