@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- cfg weights data image
+[ $# -gt 0 ] || set -- cfg weights data image packed
 command -v clang >/dev/null || { echo "fuzz.sh: needs clang and its runtime (libclang-rt-dev)" >&2; exit 1; }
 inc=build/fuzz/inc
 mkdir -p $inc

@@ -12,6 +12,9 @@
 #define LLVMFuzzerTestOneInput fuzz_image
 #include "image.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_packed
+#include "packed.c"
+#undef LLVMFuzzerTestOneInput
 #include <dirent.h>
 #include "test.h"
 #include "core/text.h"
@@ -67,6 +70,12 @@ static void image_files(void **state)
     replay("image", fuzz_image);
 }
 
+static void packed_files(void **state)
+{
+    (void)state;
+    replay("packed", fuzz_packed);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -74,6 +83,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(weights_files),
         cmocka_unit_test(data_texts),
         cmocka_unit_test(image_files),
+        cmocka_unit_test(packed_files),
     };
     if (argc > 1) corpus = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);
