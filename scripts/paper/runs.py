@@ -7,8 +7,9 @@ that it does not matter when anything was killed.
 """
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import csv
+import ctypes
 import fcntl
 import hashlib
 import json
@@ -21,12 +22,13 @@ import signal
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
-from paper.tables import FETCH, Block, Cell, Setup, Table
+from paper.tables import FETCH, LITERAL, Block, Cell, Setup, Table
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMING_SKIP = 16  # iterations until caches and clocks have settled
@@ -82,8 +84,14 @@ def table_cells(table: Table, scale: str, recipe: str) -> list[tuple[Block, Cell
 
 
 def extra_cells(table: Table, scale: str, recipe: str, name: str, sets: list[str]) -> list[tuple[Block, Cell]]:
-    """A setting that the table does not have: the cfg's own, and `sets`."""
-    cells = [(b, Cell(cell_name(table, scale, b, name), tuple(sets), (), 2)) for b in table.at(scale)]
+    """A setting that the table does not have: the recipe's own, and `sets`."""
+    for text in sets:
+        if not re.fullmatch(r"\w+\.\w+=.*", text):
+            raise Problem(f"--set {text}: expected SECTION.KEY=VALUE")
+    if not re.fullmatch(r"[\w+-][\w.+-]*", name):
+        raise Problem(f"--name {name}: expected letters, digits and .+-_: it becomes the name of a folder")
+    literal = [f"itra.{k}={v}" for k, v in LITERAL.items()] if recipe == "paper" else []
+    cells = [(b, Cell(cell_name(table, scale, b, name), (*literal, *sets), (), 2)) for b in table.at(scale)]
     taken = {c.name for _, c in table_cells(table, scale, recipe)}
     for _, cell in cells:
         if cell.name in taken:
@@ -167,12 +175,15 @@ def bare(cfg: str) -> str:
     return "\n".join(s for s in (line.strip() for line in cfg.splitlines()) if s and s[0] not in "#;")
 
 
+def cfg_hash(name: str) -> str:
+    return hashlib.sha256(bare(read_cfg(name)).encode()).hexdigest()[:12]
+
+
 def settings_of(run: Run) -> dict:
     """All that a result depends on, besides the program."""
-    cfg = bare(read_cfg(run.setup.cfg))
     data = {k: v for k, v in data_of(run, False).items() if k not in ("backup", "names")}
-    return {"cfg": run.setup.cfg, "cfg_hash": hashlib.sha256(cfg.encode()).hexdigest()[:12], "set": list(run.sets),
-            "data": data, "seed": run.seed}
+    return {"cfg": run.setup.cfg, "cfg_hash": cfg_hash(run.setup.cfg), "set": list(run.sets), "data": data,
+            "seed": run.seed}
 
 
 def settings_hash(settings: dict) -> str:
@@ -374,9 +385,12 @@ class Job:
     error: str = ""
 
     def start(self) -> None:
-        self.resumed = prepare(self.run, self.program)
-        self.stages = self.program.stages(self.run)
-        self.next_stage()
+        try:
+            self.resumed = prepare(self.run, self.program)
+            self.stages = self.program.stages(self.run)
+            self.next_stage()
+        except OSError as e:
+            self.fail(str(e))
 
     def next_stage(self) -> None:
         if self.stages.pop(0) == "train":
@@ -395,22 +409,38 @@ class Job:
 
     def poll(self) -> bool:
         """True when nothing is left to do: then there is a result or an error."""
+        if self.error:
+            return True
         status = self.process.poll()
         if status is None:
             return False
-        if status == 0 and self.stages:
-            self.next_stage()
-            return False
-        self.close(status)
-        return True
-
-    def close(self, status: int) -> None:
         try:
-            if status:
-                raise Problem(f"killed by {signal.Signals(-status).name}" if status < 0 else
-                              f"exit status {status}: {last_line(self.run.folder / 'stderr')}")
+            self.check(status)
+            if self.stages:
+                self.next_stage()
+                return False
             self.result = finish(self.run)
         except (Problem, OSError, KeyError, ValueError) as e:
-            self.error = str(e)
-            write_whole(self.run.folder / "failed", self.error + "\n")
+            self.fail(str(e))
+        self.lock.close()
+        return True
+
+    def check(self, status: int) -> None:
+        if status < 0:
+            raise Problem(f"killed by {signal.Signals(-status).name}")
+        if status:
+            raise Problem(f"exit status {status}: {last_line(self.run.folder / 'stderr')}")
+
+    def fail(self, error: str) -> None:
+        self.error = error
+        with contextlib.suppress(OSError):  # the disk may be what failed
+            write_whole(self.run.folder / "failed", error + "\n")
+        self.lock.close()
+
+    def end(self, limit: float, hurry: Callable[[], bool]) -> None:
+        """Waits for the process that was asked to end; kills it after `limit`, or in a hurry."""
+        while self.process and self.process.poll() is None:
+            if hurry() or time.monotonic() > limit:
+                self.process.kill()
+            time.sleep(.02)
         self.lock.close()
