@@ -11,6 +11,7 @@ struct port {
 
 struct conv {
     const struct cpu *cpu;
+    struct small *small; /* instead of the primitives: all but in_back and out_back below is unused then */
     struct tensor in, out, in_back, out_back;          /* shapes and layouts; _back: of rows_back rows */
     struct layout host;                                /* weights as the host has them */
     struct layout weights, data_weights, grad_weights; /* as forward, data and weights passes want them */
@@ -172,6 +173,7 @@ static void conv_drop(struct linear_plan *plan)
     op_drop(&s->to_data);
     op_drop(&s->from_grad);
     mem_free(s->no_bias);
+    mem_free(s->small);
     mem_free(s);
     plan->self = NULL;
 }
@@ -186,6 +188,13 @@ static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *
                           .pad = d->pad,
                           .groups = d->groups,
                           .weights = d->weights };
+    if (small_fits(d, out)) {
+        s->out_back = (struct tensor){ .shape = out->shape };
+        s->out_back.shape.n = d->rows_back;
+        TRY(small_plan(&s->small, s->cpu, d, out, plan, e));
+        s->out_back.layout = out->layout;
+        return OK;
+    }
     s->in = *d->in;
     s->out = *out;
     s->add_gx = d->add_gx;
@@ -231,13 +240,17 @@ static int move_weights(const struct cpu *cpu, const struct layout *from, const 
 static int conv_pack(const struct linear_plan *plan, const real *host, void *w)
 {
     const struct conv *s = plan->self;
-    return move_weights(s->cpu, &s->host, host, &s->weights, w);
+    if (!s->small) return move_weights(s->cpu, &s->host, host, &s->weights, w);
+    small_pack(s->small, host, w);
+    return OK;
 }
 
 static int conv_unpack(const struct linear_plan *plan, const void *w, real *host)
 {
     const struct conv *s = plan->self;
-    return move_weights(s->cpu, &s->weights, w, &s->host, host);
+    if (!s->small) return move_weights(s->cpu, &s->weights, w, &s->host, host);
+    small_unpack(s->small, w, host);
+    return OK;
 }
 
 static struct view port_view(const struct port *p, const struct layout *l, const void *data)
@@ -274,12 +287,14 @@ static int conv_forward(const struct linear_plan *plan, const void *x, const voi
                         void *y, void *scratch)
 {
     const struct conv *s = plan->self;
+    if (s->small) return small_forward(s->small, x, w, bias, y, scratch);
     x = bring(s, &s->run_x, x, scratch);
     return op_run(&s->run, (const void *[]){ x, w, bias ? bias : s->no_bias, y }, scratch);
 }
 
 static int backward_x(const struct conv *s, const void *w, const void *gy, void *gx, void *scratch)
 {
+    if (s->small) return small_backward_x(s->small, w, gy, gx, scratch);
     if (s->to_data.primitive) {
         void *reordered = cpu_at(scratch, s->at_data_w);
         TRY(op_run(&s->to_data, (const void *[]){ w, reordered }, scratch));
@@ -294,6 +309,7 @@ static int backward_x(const struct conv *s, const void *w, const void *gy, void 
 
 static int backward_w(const struct conv *s, const void *x, const void *gy, void *gw, int add, void *scratch)
 {
+    if (s->small) return small_backward_w(s->small, x, gy, gw, add, scratch);
     x = bring(s, &s->grad_x, x, scratch);
     gy = bring(s, &s->grad_gy, gy, scratch);
     void *packed = add ? cpu_at(scratch, s->at_sum) : gw;

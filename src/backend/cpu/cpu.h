@@ -173,6 +173,20 @@ int dnn_pool(struct op *, const struct cpu *, const struct dnn_pool *, enum pass
 int dnn_gemm(const struct cpu *, int ta, int tb, size_t m, size_t n, size_t k, const float *a, const float *b,
              float beta, float *c);
 
+/* ---- convolutions of maps of at most 2x2 pixels (small.c) ---- */
+
+/* As linear_ops; mem_free it, also when planning failed. */
+struct small;
+int small_fits(const struct linear_desc *, const struct tensor *out);
+int small_plan(struct small **, const struct cpu *, const struct linear_desc *, struct tensor *out,
+               struct linear_plan *, struct err *);
+void small_pack(const struct small *, const real *host, float *w);
+void small_unpack(const struct small *, const float *w, real *host);
+int small_forward(const struct small *, const void *x, const void *w, const real *bias, void *y,
+                  void *scratch);
+int small_backward_x(const struct small *, const void *w, const void *gy, void *gx, void *scratch);
+int small_backward_w(const struct small *, const void *x, const void *gy, void *gw, int add, void *scratch);
+
 int dnn_open(struct cpu *, struct err *);
 void dnn_close(struct cpu *);
 
