@@ -423,6 +423,10 @@ static void batch_norm(void **state)
         { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU },
         { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU },
         { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR },
+        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },     /* many channels, each small */
+        { { 48, 32, 28, 28 }, 2, 20, 48, 1, 1, 0, 0, ACT_RELU }, /* results past the caches */
+        { { 48, 32, 28, 28 }, 2, 20, 20, 1, 0, 1, 1, ACT_LINEAR },
+        { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_RELU },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];

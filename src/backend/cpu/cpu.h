@@ -148,12 +148,6 @@ int dnn_reorder(struct op *, const struct cpu *, const struct layout *from, cons
                 struct err *);
 void dnn_host_weights(struct layout *, const struct dnn_conv *);
 
-/* Batch normalisation; `relu`: with that activation. Arguments: train x, scale, bias, y, mean, var (, mask);
- * infer x, mean, var, scale, bias, y; backward (PASS_DATA) x, mean, var, gy, scale, bias (must be there, is
- * not read), gx, gscale, gbias (, mask). */
-int dnn_norm(struct op *, const struct cpu *, struct shape, const struct layout *, int relu, enum pass_kind,
-             const struct op *forward, struct err *);
-
 /* Elementwise over n numbers: activations for which `dnn_eltwise_known` holds. forward x, y; backward
  * (PASS_DATA) x or y (if act_from_output), gy, gx. */
 int dnn_eltwise_known(enum act);

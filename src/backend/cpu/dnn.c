@@ -337,42 +337,6 @@ int dnn_conv(struct op *op, const struct cpu *cpu, const struct dnn_conv *c, enu
 
 /* ---- the rest ---- */
 
-int dnn_norm(struct op *op, const struct cpu *cpu, struct shape shape, const struct layout *layout, int relu,
-             enum pass_kind pass, const struct op *forward, struct err *e)
-{
-    static const int train[] = { DNNL_ARG_SRC,  DNNL_ARG_SCALE,    DNNL_ARG_SHIFT,     DNNL_ARG_DST,
-                                 DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_WORKSPACE, 0 };
-    static const int infer[] = {
-        DNNL_ARG_SRC, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST, 0
-    };
-    static const int back[] = { DNNL_ARG_SRC,
-                                DNNL_ARG_MEAN,
-                                DNNL_ARG_VARIANCE,
-                                DNNL_ARG_DIFF_DST,
-                                DNNL_ARG_SCALE,
-                                DNNL_ARG_SHIFT,
-                                DNNL_ARG_DIFF_SRC,
-                                DNNL_ARG_DIFF_SCALE,
-                                DNNL_ARG_DIFF_SHIFT,
-                                DNNL_ARG_WORKSPACE,
-                                0 };
-    const float epsilon = 1e-5f;
-    unsigned flags = dnnl_use_scale | dnnl_use_shift | (relu ? dnnl_fuse_norm_relu : 0u) |
-                     (pass == PASS_INFER ? dnnl_use_global_stats : 0u);
-    dnnl_memory_desc_t x = tensor_in(shape, layout);
-    /* Without height and width, dense is channels-last, for which oneDNN has the faster code. */
-    if (!layout && shape.h == 1 && shape.w == 1) x = tensor_with(shape, dnnl_nhwc);
-    dnnl_batch_normalization_desc_t d;
-    if (pass == PASS_DATA) {
-        dnnl_batch_normalization_backward_desc_init(&d, dnnl_backward, &x, &x, epsilon, flags);
-        return make_from(op, cpu, &d, forward, ACT_LINEAR, back, "batch normalisation's gradient", e);
-    }
-    dnnl_batch_normalization_forward_desc_init(
-        &d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training, &x, epsilon, flags);
-    return make_from(op, cpu, &d, NULL, ACT_LINEAR, pass == PASS_INFER ? infer : train, "batch normalisation",
-                     e);
-}
-
 int dnn_pool(struct op *op, const struct cpu *cpu, const struct dnn_pool *p, enum pass_kind pass,
              const struct op *forward, struct err *e)
 {

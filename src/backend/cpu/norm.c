@@ -1,111 +1,387 @@
-#include <math.h>
+/* Batch normalisation, in the form of ref/norm.c.
+ *
+ * It does little arithmetic for each number that it moves, so its time is that of memory. oneDNN reads x
+ * twice for the statistics, and what it writes is first fetched from memory to be overwritten. Here a piece
+ * that fits the first-level cache comes from memory once, for its mean and its squares around that mean, and
+ * pieces are put together by Chan's formula (Chan, Golub, LeVeque 1983); large results go round the caches;
+ * and a relu needs no mask, because whether it was on follows from x. */
 #include "cpu.h"
+#include <math.h>
 #include <string.h>
 #include "core/mem.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
-enum { SPLITS = 2 };
+#define EPS    1e-5
+#define INLINE static inline __attribute__((always_inline)) /* into code for one instruction set */
+enum {
+    LANES = 16,
+    PIECE = 256, /* vectors of LANES: 16 KiB */
+    CHUNKS = 8,  /* a strip's rows are shared out in so many parts, whatever the number of threads */
+    SPLITS = 2,
+    STRIP_CACHED = 1 << 20, /* bytes of a strip that stay in the second-level cache between two passes */
+    STREAMED = 1 << 22      /* bytes of a result that has left the caches when it is read next */
+};
 
-/* Rows [row, row + rows): one forward pass as far as statistics go. */
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int bits __attribute__((vector_size(4 * LANES), aligned(4)));
+
+/* Channels are worked on in strips of up to LANES. In blocks of up to 16 channels a strip is a block, and
+ * with smaller blocks several pixels share a vector; where channels come last a strip is 16 of them. */
+struct geometry {
+    size_t c, pixels, row; /* channels; of an image; numbers from one image to the next */
+    size_t period;         /* lanes i and i + period belong to the same channel */
+    size_t strips, apart;  /* how many; numbers from one to the next */
+    size_t slots, stride;  /* numbers that the lanes of all strips share; from one vector to the next */
+    size_t vectors, tail;  /* of an image: whole vectors; numbers left over */
+};
+
+/* Rows [from, to) have statistics of their own. */
 struct half {
-    int row, rows;
-    size_t offset;       /* of its first row, bytes */
-    size_t stats;        /* of its mean, and behind that its variance, in stats; bytes */
-    size_t workspace;    /* offset, bytes */
-    struct op run, back; /* back is not made where the backward pass leaves the half out */
+    size_t from, to;
 };
 
 struct norm {
     const struct cpu *cpu;
+    struct geometry g;
     struct half half[SPLITS];
-    int nhalves, train, relu;
-    size_t c, hw, vector;     /* channels, pixels; bytes for a number a channel, a multiple of 64 */
-    size_t at_scale, at_bias; /* in scratch: gradients before they are added */
+    int halves, halves_back;
+    int train, relu, streamed;
+    size_t vector;  /* numbers in a vector over the channels */
+    size_t at_made; /* in scratch */
 };
 
-/* Where the arguments stand: see dnn_norm. */
-enum { TRAIN_MASK = 6 };
+/* Kept for each half, a vector over the channels each: y = (x - MEAN) * GAIN + SHIFT. */
+enum { MEAN, VAR, GAIN, SHIFT, KEPT };
+/* In scratch: gx = GAIN * (g - LEVEL - (x - MEAN) * SLOPE), g the gradient of y where the relu is on. */
+enum { LEVEL, SLOPE, MADE };
 
-static int plan_half(struct norm *s, struct half *h, const struct norm_desc *d, struct norm_plan *plan,
-                     struct err *e)
+static struct geometry geometry_of(const struct tensor *t)
 {
-    struct shape shape = d->in->shape;
-    shape.n = h->rows;
-    h->offset = cpu_rows_bytes(d->in, h->row);
-    TRY(dnn_norm(&h->run, s->cpu, shape, d->in->layout, s->relu, d->train ? PASS_TRAIN : PASS_INFER, NULL,
-                 e));
-    plan->scratch_bytes = cpu_max(plan->scratch_bytes, h->run.scratch_bytes);
-    if (!d->train) return OK;
-    h->stats = cpu_carve(&plan->stats_bytes, 2 * s->vector);
-    if (s->relu) h->workspace = cpu_carve(&plan->workspace_bytes, op_arg_bytes(&h->run, TRAIN_MASK));
-    if (h->row + h->rows > d->rows_back) return OK;
-    TRY(dnn_norm(&h->back, s->cpu, shape, d->in->layout, s->relu, PASS_DATA, &h->run, e));
-    plan->scratch_bytes = cpu_max(plan->scratch_bytes, h->back.scratch_bytes);
-    return OK;
-}
-
-static void norm_drop(struct norm_plan *plan)
-{
-    struct norm *s = plan->self;
-    if (!s) return;
-    for (int i = 0; i < SPLITS; i++) {
-        op_drop(&s->half[i].run);
-        op_drop(&s->half[i].back);
+    struct order o = order_of(t->shape, t->layout);
+    struct geometry g = { .c = o.c, .pixels = o.hw, .row = o.row };
+    size_t run = o.hw * o.block; /* numbers of a block in an image */
+    if (LANES % o.block || o.hw == 1) {
+        g.slots = g.stride = o.row / o.hw;
+        g.period = g.apart = LANES;
+        g.strips = (g.slots + LANES - 1) / LANES;
+        g.vectors = o.hw;
+    } else {
+        g.period = o.block;
+        g.strips = o.blocks;
+        g.apart = run;
+        g.slots = g.strips * LANES;
+        g.stride = LANES;
+        g.vectors = run / LANES;
+        g.tail = run % LANES;
     }
-    mem_free(s);
-    plan->self = NULL;
+    return g;
 }
 
-static int plan_all(struct norm *s, const struct norm_desc *d, struct norm_plan *plan, struct err *e)
+/* The channel of a lane; c or more: of padding. */
+static size_t channel(const struct geometry *g, size_t strip, size_t lane)
 {
-    int n = d->in->shape.n;
-    s->nhalves = d->train ? d->splits : 1;
-    s->half[0] = (struct half){ .rows = s->nhalves == 1 ? n : d->first };
-    s->half[1] = (struct half){ .row = d->first, .rows = n - d->first };
-    for (int i = 0; i < s->nhalves; i++) TRY(plan_half(s, &s->half[i], d, plan, e));
-    if (d->train) {
-        cpu_carve(&plan->scratch_bytes, 0);
-        s->at_scale = cpu_carve(&plan->scratch_bytes, s->vector);
-        s->at_bias = cpu_carve(&plan->scratch_bytes, s->vector);
+    return strip * g->period + lane % g->period;
+}
+
+/* ---- vectors ---- */
+
+INLINE void get(lanes *v, const float *p, size_t width)
+{
+    if (width == LANES) {
+        *v = *(const lanes *)p;
+        return;
     }
-    return OK;
+    *v = (lanes){ 0 };
+    memcpy(v, p, width * sizeof *p);
 }
 
-static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out,
-                     struct norm_plan *plan, struct err *e)
+/* streamed: past the caches; p is aligned to 16 bytes then. */
+INLINE void put(float *p, const lanes *v, size_t width, int streamed)
 {
-    *plan = (struct norm_plan){ 0 };
-    if (d->train && d->splits == SPLITS && (d->first < 1 || d->first >= d->in->shape.n))
-        return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
-                    d->first, d->in->shape.n);
-    TRY(order_tensor(out, d->in->layout, e));
-    struct norm *s = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a batch normalisation");
-    plan->self = s;
-    s->cpu = cpu_of(be);
-    s->train = d->train;
-    s->relu = d->act == ACT_RELU;
-    s->c = (size_t)d->in->shape.c;
-    s->hw = (size_t)d->in->shape.h * (size_t)d->in->shape.w;
-    s->vector = (s->c + 15) / 16 * 16 * sizeof(float);
-    plan->fused = s->relu || d->act == ACT_LINEAR;
-    int rc = plan_all(s, d, plan, e);
-    if (rc) norm_drop(plan);
-    return rc;
+#ifdef __SSE2__
+    if (streamed) {
+        const float *f = (const float *)v;
+        for (int i = 0; i < LANES; i += 4) _mm_stream_ps(p + i, _mm_loadu_ps(f + i));
+        return;
+    }
+#endif
+    (void)streamed;
+    memcpy(p, v, width * sizeof *p);
+}
+
+static void end_stream(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+static void coefficients(const struct geometry *g, size_t strip, const float *of, lanes *v)
+{
+    for (size_t i = 0; i < LANES; i++) {
+        size_t c = channel(g, strip, i);
+        (*v)[i] = c < g->c ? of[c] : 0;
+    }
+}
+
+/* What a strip has in each row: `count` vectors of `width` numbers from `at` on. */
+struct span {
+    size_t at, count, width;
+};
+
+/* The whole vectors, and where there is one the shorter one behind them. */
+static int spans_of(const struct geometry *g, size_t strip, struct span span[2])
+{
+    size_t left = g->slots - strip * LANES, at = strip * g->apart;
+    span[0] = (struct span){ at, g->vectors, left < LANES ? left : LANES };
+    span[1] = (struct span){ at + g->vectors * LANES, 1, g->tail };
+    return g->tail ? 2 : 1;
+}
+
+/* ---- one pass over x or two, in three steps ---- */
+
+struct job {
+    const struct norm *s;
+    struct half half;
+    const float *x, *gy, *scale, *bias;
+    float *y, *gx, *gscale, *gbias;
+    int add;
+    float *kept, *made; /* vectors over the channels */
+    struct part *part;  /* strips x CHUNKS */
+    const struct steps *steps;
+};
+
+/* Of some rows of a strip, lane by lane. Forward: the number, the mean and the squares around it of x;
+ * backward: first and second are the sums of g and of g * (x - mean). */
+struct part {
+    double n[LANES], first[LANES], second[LANES];
+};
+
+struct steps {
+    void (*gather)(const struct job *, size_t strip, struct half rows, struct part *);
+    void (*settle)(const struct job *, size_t strip, const struct part *, size_t parts);
+    void (*apply)(const struct job *, size_t strip, struct half rows);
+};
+
+static struct half rows_of(const struct job *k, size_t chunk)
+{
+    size_t n = k->half.to - k->half.from;
+    return (struct half){ k->half.from + n * chunk / CHUNKS, k->half.from + n * (chunk + 1) / CHUNKS };
+}
+
+static void whole_strips(void *ctx, size_t first, size_t last)
+{
+    const struct job *k = ctx;
+    for (size_t strip = first; strip < last; strip++) {
+        struct part part;
+        k->steps->gather(k, strip, k->half, &part);
+        k->steps->settle(k, strip, &part, 1);
+        k->steps->apply(k, strip, k->half);
+    }
+    end_stream();
+}
+
+static void gather_chunks(void *ctx, size_t first, size_t last)
+{
+    const struct job *k = ctx;
+    for (size_t i = first; i < last; i++)
+        k->steps->gather(k, i / CHUNKS, rows_of(k, i % CHUNKS), &k->part[i]);
+}
+
+static void settle_strips(void *ctx, size_t first, size_t last)
+{
+    const struct job *k = ctx;
+    for (size_t strip = first; strip < last; strip++)
+        k->steps->settle(k, strip, &k->part[strip * CHUNKS], CHUNKS);
+}
+
+static void apply_chunks(void *ctx, size_t first, size_t last)
+{
+    const struct job *k = ctx;
+    for (size_t i = first; i < last; i++) k->steps->apply(k, i / CHUNKS, rows_of(k, i % CHUNKS));
+    end_stream();
+}
+
+static void run(struct job *k)
+{
+    const struct norm *s = k->s;
+    size_t strips = s->g.strips, n = k->half.to - k->half.from;
+    if (n * s->g.row / strips * sizeof(float) <= STRIP_CACHED && strips >= CHUNKS) {
+        cpu_share(s->cpu, strips, 1, whole_strips, k);
+        return;
+    }
+    cpu_share(s->cpu, strips * CHUNKS, 1, gather_chunks, k);
+    cpu_share(s->cpu, strips, 16, settle_strips, k);
+    cpu_share(s->cpu, strips * CHUNKS, 1, apply_chunks, k);
+}
+
+/* ---- pieces ---- */
+
+/* Some rows of a span, or a part of one row: rows x count vectors of `width` numbers from `at` on. */
+struct piece {
+    size_t at, rows, count, width;
+};
+typedef void piece_fn(const struct job *, const struct piece *, const lanes *of, struct part *);
+
+/* Calls fn for the pieces of a strip. To be inlined, with fn and, nearly always, the width a constant. */
+INLINE void each_piece(const struct job *k, size_t strip, struct half rows, const lanes *of, struct part *p,
+                       piece_fn *fn)
+{
+    const struct geometry *g = &k->s->g;
+    struct span span[2];
+    int spans = spans_of(g, strip, span);
+    memset(p, 0, sizeof *p);
+    for (int j = 0; j < spans; j++) {
+        const struct span *sp = &span[j];
+        size_t some = sp->count < PIECE ? PIECE / sp->count : 1;
+        for (size_t r = rows.from; r < rows.to; r += some)
+            for (size_t i = 0; i < sp->count; i += PIECE) {
+                struct piece piece = { r * g->row + sp->at + i * g->stride,
+                                       rows.to - r < some ? rows.to - r : some,
+                                       sp->count - i < PIECE ? sp->count - i : PIECE, LANES };
+                if (sp->width == LANES) {
+                    fn(k, &piece, of, p);
+                } else {
+                    piece.width = sp->width;
+                    fn(k, &piece, of, p);
+                }
+            }
+    }
+}
+
+/* ---- forward ---- */
+
+/* Adds the moments of n more numbers in each of `width` lanes. */
+INLINE void merge(struct part *p, double n, const lanes *mean, const lanes *squares, size_t width)
+{
+    for (size_t i = 0; i < width; i++) {
+        double all = p->n[i] + n, apart = (double)(*mean)[i] - p->first[i];
+        p->second[i] += (double)(*squares)[i] + apart * apart * p->n[i] * n / all;
+        p->first[i] += apart * n / all;
+        p->n[i] = all;
+    }
+}
+
+/* Two sums, so that an addition need not wait for the one before. */
+INLINE void measure_piece(const struct job *k, const struct piece *piece, const lanes *of, struct part *p)
+{
+    const struct geometry *g = &k->s->g;
+    lanes sum[2] = { { 0 } }, squares[2] = { { 0 } }, v;
+    (void)of;
+    for (size_t r = 0; r < piece->rows; r++)
+        for (size_t i = 0; i < piece->count; i++) {
+            get(&v, k->x + piece->at + r * g->row + i * g->stride, piece->width);
+            sum[i & 1] += v;
+        }
+    lanes mean = (sum[0] + sum[1]) / (float)(piece->rows * piece->count);
+    for (size_t r = 0; r < piece->rows; r++)
+        for (size_t i = 0; i < piece->count; i++) {
+            get(&v, k->x + piece->at + r * g->row + i * g->stride, piece->width);
+            v -= mean;
+            squares[i & 1] += v * v;
+        }
+    squares[0] += squares[1];
+    merge(p, (double)(piece->rows * piece->count), &mean, &squares[0], piece->width);
+}
+
+CPU_CLONES static void measure(const struct job *k, size_t strip, struct half rows, struct part *p)
+{
+    each_piece(k, strip, rows, NULL, p, measure_piece);
+}
+
+/* The moments of the channel that starts at this lane. */
+static void moments(const struct geometry *g, const struct part *p, size_t parts, size_t lane, double *mean,
+                    double *var)
+{
+    double n = 0, m = 0, squares = 0;
+    for (size_t j = 0; j < parts; j++)
+        for (size_t i = lane; i < LANES; i += g->period) {
+            double more = p[j].n[i], apart = p[j].first[i] - m;
+            if (more == 0) continue;
+            squares += p[j].second[i] + apart * apart * n * more / (n + more);
+            m += apart * more / (n + more);
+            n += more;
+        }
+    *mean = m;
+    *var = squares / n;
+}
+
+static void set_line(const struct job *k, size_t c, double mean, double var)
+{
+    float *kept = k->kept;
+    size_t n = k->s->vector;
+    kept[MEAN * n + c] = (float)mean;
+    kept[VAR * n + c] = (float)var;
+    kept[GAIN * n + c] = (float)((double)k->scale[c] / sqrt(var + EPS));
+    kept[SHIFT * n + c] = k->bias[c];
+}
+
+static void settle_moments(const struct job *k, size_t strip, const struct part *p, size_t parts)
+{
+    const struct geometry *g = &k->s->g;
+    for (size_t i = 0; i < g->period; i++) {
+        size_t c = channel(g, strip, i);
+        double mean, var;
+        if (c >= g->c) break;
+        moments(g, p, parts, i, &mean, &var);
+        set_line(k, c, mean, var);
+    }
+}
+
+/* Zero where y is negative; a NaN stays. */
+INLINE void rectify(lanes *y) { *y = (lanes)((bits)*y & ~(*y < 0)); }
+
+INLINE void normalise_span(const struct job *k, const struct span *sp, struct half rows, size_t width,
+                           const lanes of[KEPT], int streamed)
+{
+    const struct geometry *g = &k->s->g;
+    for (size_t r = rows.from; r < rows.to; r++)
+        for (size_t i = 0; i < sp->count; i++) {
+            size_t at = r * g->row + sp->at + i * g->stride;
+            lanes v;
+            get(&v, k->x + at, width);
+            v = (v - of[MEAN]) * of[GAIN] + of[SHIFT];
+            if (k->s->relu) rectify(&v);
+            put(k->y + at, &v, width, streamed);
+        }
+}
+
+static void load(const struct job *k, size_t strip, lanes of[KEPT])
+{
+    for (int i = 0; i < KEPT; i++) coefficients(&k->s->g, strip, k->kept + (size_t)i * k->s->vector, &of[i]);
+}
+
+CPU_CLONES static void normalise(const struct job *k, size_t strip, struct half rows)
+{
+    struct span span[2];
+    int spans = spans_of(&k->s->g, strip, span);
+    lanes of[KEPT];
+    load(k, strip, of);
+    for (int j = 0; j < spans; j++) {
+        if (span[j].width != LANES)
+            normalise_span(k, &span[j], rows, span[j].width, of, 0);
+        else if (k->s->streamed)
+            normalise_span(k, &span[j], rows, LANES, of, 1);
+        else
+            normalise_span(k, &span[j], rows, LANES, of, 0);
+    }
 }
 
 /* Moves the running statistics once: r += pace * (batch - r), batch = the average over the halves. */
-static void move_running(const struct norm *s, const void *stats, double pace, real *mean, real *var)
+static void move_running(const struct norm *s, const float *stats, double pace, real *mean, real *var)
 {
     int never = 1;
-    for (size_t c = 0; c < s->c && never; c++) never = var[c] == 0;
+    for (size_t c = 0; c < s->g.c && never; c++) never = var[c] == 0;
     if (never) pace = 1;
-    for (size_t c = 0; c < s->c; c++) {
+    for (size_t c = 0; c < s->g.c; c++) {
         double m = 0, v = 0;
-        for (int i = 0; i < s->nhalves; i++) {
-            const float *of = (const float *)((const char *)stats + s->half[i].stats);
-            double n = (double)s->half[i].rows * (double)s->hw;
-            m += (double)of[c] / s->nhalves;
-            v += (double)of[s->vector / sizeof(float) + c] * (n > 1 ? n / (n - 1) : 1) / s->nhalves;
+        for (int i = 0; i < s->halves; i++) {
+            const float *of = stats + (size_t)i * KEPT * s->vector;
+            double n = (double)((s->half[i].to - s->half[i].from) * s->g.pixels);
+            m += (double)of[MEAN * s->vector + c] / s->halves;
+            v += (double)of[VAR * s->vector + c] * (n > 1 ? n / (n - 1) : 1) / s->halves;
         }
         if (!isfinite(m) || !isfinite(v)) continue; /* a net that blows up keeps the statistics it had */
         mean[c] = (real)((double)mean[c] + pace * (m - (double)mean[c]));
@@ -113,58 +389,188 @@ static void move_running(const struct norm *s, const void *stats, double pace, r
     }
 }
 
-static int forward_half(const struct norm *s, const struct half *h, const void *x, const real *scale,
-                        const real *bias, void *stats, void *workspace, void *y, void *scratch)
-{
-    char *mean = cpu_at(stats, h->stats);
-    void *mask = s->relu ? cpu_at(workspace, h->workspace) : NULL;
-    return op_run(&h->run,
-                  (const void *[]){ (const char *)x + h->offset, scale, bias, cpu_at(y, h->offset), mean,
-                                    mean + s->vector, mask },
-                  scratch);
-}
+static const struct steps forward_steps = { measure, settle_moments, normalise };
 
 static int norm_forward(const struct norm_plan *plan, const void *x, const real *scale, const real *bias,
                         real *mean, real *var, double pace, void *stats, void *workspace, void *y,
                         void *scratch)
 {
     const struct norm *s = plan->self;
-    if (!s->train) return op_run(&s->half[0].run, (const void *[]){ x, mean, var, scale, bias, y }, scratch);
-    for (int i = 0; i < s->nhalves; i++)
-        TRY(forward_half(s, &s->half[i], x, scale, bias, stats, workspace, y, scratch));
+    struct job k = { .s = s, .x = x, .scale = scale, .bias = bias, .y = y, .steps = &forward_steps };
+    (void)workspace;
+    if (!s->train) {
+        k.half = s->half[0];
+        k.kept = scratch;
+        for (size_t c = 0; c < s->g.c; c++) set_line(&k, c, mean[c], var[c]);
+        cpu_share(s->cpu, s->g.strips * CHUNKS, 1, apply_chunks, &k);
+        return OK;
+    }
+    k.part = scratch;
+    for (int i = 0; i < s->halves; i++) {
+        k.half = s->half[i];
+        k.kept = (float *)stats + (size_t)i * KEPT * s->vector;
+        run(&k);
+    }
     move_running(s, stats, pace, mean, var);
     return OK;
 }
 
-static int backward_half(const struct norm *s, const struct half *h, const void *x, const real *scale,
-                         const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
-                         real *gbias, void *scratch)
+/* ---- backward ---- */
+
+/* The gradient of what the relu lets through, and x around its mean. */
+INLINE void pull(const struct job *k, size_t at, size_t width, const lanes of[KEPT], lanes *g, lanes *x)
 {
-    const char *mean = (const char *)stats + h->stats;
-    const void *mask = s->relu ? (const char *)workspace + h->workspace : NULL;
-    return op_run(&h->back,
-                  (const void *[]){ (const char *)x + h->offset, mean, mean + s->vector,
-                                    (const char *)gy + h->offset, scale, scale, cpu_at(gx, h->offset), gscale,
-                                    gbias, mask },
-                  scratch);
+    get(g, k->gy + at, width);
+    get(x, k->x + at, width);
+    *x -= of[MEAN];
+    if (k->s->relu) *g = (lanes)((bits)*g & (*x * of[GAIN] + of[SHIFT] > 0));
 }
+
+INLINE void sum_piece(const struct job *k, const struct piece *piece, const lanes *of, struct part *p)
+{
+    const struct geometry *s = &k->s->g;
+    lanes sum[2] = { { 0 } }, product[2] = { { 0 } }, g, x;
+    for (size_t r = 0; r < piece->rows; r++)
+        for (size_t i = 0; i < piece->count; i++) {
+            pull(k, piece->at + r * s->row + i * s->stride, piece->width, of, &g, &x);
+            sum[i & 1] += g;
+            product[i & 1] += g * x;
+        }
+    sum[0] += sum[1];
+    product[0] += product[1];
+    for (size_t i = 0; i < piece->width; i++) {
+        p->first[i] += (double)sum[0][i];
+        p->second[i] += (double)product[0][i];
+    }
+}
+
+CPU_CLONES static void sum_gradients(const struct job *k, size_t strip, struct half rows, struct part *p)
+{
+    lanes of[KEPT];
+    load(k, strip, of);
+    each_piece(k, strip, rows, of, p, sum_piece);
+}
+
+static void settle_gradients(const struct job *k, size_t strip, const struct part *p, size_t parts)
+{
+    const struct geometry *g = &k->s->g;
+    size_t n = k->s->vector;
+    double count = (double)((k->half.to - k->half.from) * g->pixels);
+    for (size_t i = 0; i < g->period; i++) {
+        size_t c = channel(g, strip, i);
+        double sum = 0, product = 0;
+        if (c >= g->c) break;
+        for (size_t j = 0; j < parts; j++)
+            for (size_t lane = i; lane < LANES; lane += g->period) {
+                sum += p[j].first[lane];
+                product += p[j].second[lane];
+            }
+        double square = 1 / ((double)k->kept[VAR * n + c] + EPS);
+        k->made[LEVEL * n + c] = (float)(sum / count);
+        k->made[SLOPE * n + c] = (float)(product * square / count);
+        k->gscale[c] = (float)(product * sqrt(square)) + (k->add ? k->gscale[c] : 0);
+        k->gbias[c] = (float)sum + (k->add ? k->gbias[c] : 0);
+    }
+}
+
+INLINE void differentiate_span(const struct job *k, const struct span *sp, struct half rows, size_t width,
+                               const lanes of[KEPT], const lanes made[MADE], int streamed)
+{
+    const struct geometry *s = &k->s->g;
+    for (size_t r = rows.from; r < rows.to; r++)
+        for (size_t i = 0; i < sp->count; i++) {
+            size_t at = r * s->row + sp->at + i * s->stride;
+            lanes g, x;
+            pull(k, at, width, of, &g, &x);
+            g = of[GAIN] * (g - made[LEVEL] - x * made[SLOPE]);
+            put(k->gx + at, &g, width, streamed);
+        }
+}
+
+CPU_CLONES static void differentiate(const struct job *k, size_t strip, struct half rows)
+{
+    struct span span[2];
+    int spans = spans_of(&k->s->g, strip, span);
+    lanes of[KEPT], made[MADE];
+    load(k, strip, of);
+    for (int i = 0; i < MADE; i++)
+        coefficients(&k->s->g, strip, k->made + (size_t)i * k->s->vector, &made[i]);
+    for (int j = 0; j < spans; j++) {
+        if (span[j].width != LANES)
+            differentiate_span(k, &span[j], rows, span[j].width, of, made, 0);
+        else if (k->s->streamed && k->gx != k->gy)
+            differentiate_span(k, &span[j], rows, LANES, of, made, 1);
+        else
+            differentiate_span(k, &span[j], rows, LANES, of, made, 0);
+    }
+}
+
+static const struct steps backward_steps = { sum_gradients, settle_gradients, differentiate };
 
 static int norm_backward(const struct norm_plan *plan, const void *x, const void *y, const real *scale,
                          const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
                          real *gbias, int add, void *scratch)
 {
     const struct norm *s = plan->self;
-    (void)y; /* a fused relu left a mask in the workspace */
-    for (int i = 0; i < s->nhalves && s->half[i].back.primitive; i++) {
-        int sum = add || i;
-        float *gs = sum ? cpu_at(scratch, s->at_scale) : gscale,
-              *gb = sum ? cpu_at(scratch, s->at_bias) : gbias;
-        TRY(backward_half(s, &s->half[i], x, scale, stats, workspace, gy, gx, gs, gb, scratch));
-        for (size_t c = 0; c < s->c && sum; c++) {
-            gscale[c] += gs[c];
-            gbias[c] += gb[c];
-        }
+    struct job k = { .s = s,
+                     .x = x,
+                     .gy = gy,
+                     .gx = gx,
+                     .gscale = gscale,
+                     .gbias = gbias,
+                     .part = scratch,
+                     .made = cpu_at(scratch, s->at_made),
+                     .steps = &backward_steps };
+    (void)y, (void)scale, (void)workspace; /* forward has kept what it needs of them */
+    for (int i = 0; i < s->halves_back; i++) {
+        k.half = s->half[i];
+        k.kept = (float *)stats + (size_t)i * KEPT * s->vector;
+        k.add = add || i;
+        run(&k);
     }
+    return OK;
+}
+
+/* ---- plan ---- */
+
+static void norm_drop(struct norm_plan *plan)
+{
+    mem_free(plan->self);
+    plan->self = NULL;
+}
+
+static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out,
+                     struct norm_plan *plan, struct err *e)
+{
+    size_t n = (size_t)d->in->shape.n, first = (size_t)d->first;
+    int halves = d->train ? d->splits : 1;
+    *plan = (struct norm_plan){ 0 };
+    if (halves == SPLITS && (d->first < 1 || first >= n))
+        return fail(e, E_ARG,
+                    "batch normalisation of two halves: the first has %d of %zu rows, both need one",
+                    d->first, n);
+    TRY(order_tensor(out, d->in->layout, e));
+    struct norm *s = mem_alloc(1, sizeof *s);
+    if (!s) return fail(e, E_MEM, "no memory to plan a batch normalisation");
+    *s = (struct norm){ .cpu = cpu_of(be),
+                        .g = geometry_of(d->in),
+                        .half = { { 0, halves == SPLITS ? first : n }, { first, n } },
+                        .halves = halves,
+                        .halves_back = (size_t)d->rows_back < n ? 1 : halves,
+                        .train = d->train,
+                        .relu = d->act == ACT_RELU };
+    const struct geometry *g = &s->g;
+    s->vector = (g->c + LANES - 1) / LANES * LANES;
+    s->streamed = out->bytes >= STREAMED && g->stride == LANES && !g->tail;
+    plan->self = s;
+    plan->fused = s->relu || d->act == ACT_LINEAR;
+    if (!d->train) {
+        plan->scratch_bytes = KEPT * s->vector * sizeof(float);
+        return OK;
+    }
+    plan->stats_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
+    cpu_carve(&plan->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
+    s->at_made = cpu_carve(&plan->scratch_bytes, MADE * s->vector * sizeof(float));
     return OK;
 }
 
