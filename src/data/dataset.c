@@ -7,141 +7,8 @@
 #include "core/rng.h"
 #include "core/text.h"
 #include "data/image.h"
+#include "data/label.h"
 #include "data/packed.h"
-
-/* ---- the class of a path ---- */
-
-/* Whether `label` stands in `text` between _ - . / or the ends. */
-static int is_token(const char *text, const char *label)
-{
-    size_t n = strlen(label);
-    for (const char *p = text; (p = strstr(p, label)); p++)
-        if ((p == text || strchr("_-./", p[-1])) && strchr("_-./", p[n]))
-            return 1; /* strchr finds the final 0 too */
-    return 0;
-}
-
-struct rank {
-    int in_name, token;
-    size_t length;
-};
-
-static struct rank rank_of(const char *path, const char *label)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int in_name = strstr(name, label) != NULL;
-    return (struct rank){ in_name, is_token(in_name ? name : path, label), strlen(label) };
-}
-
-static int compare(struct rank a, struct rank b)
-{
-    if (a.in_name != b.in_name) return a.in_name - b.in_name;
-    if (a.token != b.token) return a.token - b.token;
-    return (a.length > b.length) - (a.length < b.length);
-}
-
-int label_of(const char *path, char *const *labels, int n)
-{
-    struct rank best = { 0, 0, 0 };
-    int found = -1;
-    for (int k = 0; k < n; k++) {
-        if (!strstr(path, labels[k])) continue;
-        struct rank r = rank_of(path, labels[k]);
-        int order = found == -1 ? 1 : compare(r, best);
-        if (order > 0) {
-            best = r;
-            found = k;
-        } else if (order == 0 && found >= 0) {
-            found = -2 - found;
-        }
-    }
-    return found;
-}
-
-/* ---- finding the labels that occur in a path, among thousands, for a million paths ---- */
-
-struct entry {
-    char *text;
-    int k;
-};
-struct finder {
-    struct entry *sorted;
-    int n;
-    int first[257]; /* by the first byte: sorted[first[b] .. first[b + 1]) */
-    int *seen;      /* by class: the path that hit it last, so that no hit counts twice */
-    char **hit;     /* labels found, and their classes */
-    int *hit_class;
-    int nhit;
-};
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(((const struct entry *)a)->text, ((const struct entry *)b)->text);
-}
-
-static void finder_close(struct finder *f)
-{
-    mem_free(f->sorted);
-    mem_free(f->seen);
-    mem_free(f->hit);
-    mem_free(f->hit_class);
-}
-
-static int finder_open(struct finder *f, char *const *label, int n, struct err *e)
-{
-    size_t count = (size_t)n;
-    memset(f, 0, sizeof *f);
-    f->n = n;
-    f->sorted = mem_alloc(count, sizeof *f->sorted);
-    f->seen = mem_alloc(count, sizeof *f->seen);
-    f->hit = mem_alloc(count, sizeof *f->hit);
-    f->hit_class = mem_alloc(count, sizeof *f->hit_class);
-    if (!f->sorted || !f->seen || !f->hit || !f->hit_class) {
-        finder_close(f);
-        return fail(e, E_MEM, "not enough memory for %d labels", n);
-    }
-    for (int k = 0; k < n; k++) f->sorted[k] = (struct entry){ label[k], k };
-    qsort(f->sorted, count, sizeof *f->sorted, by_text);
-    for (int k = 0; k < n; k++) f->first[(unsigned char)f->sorted[k].text[0] + 1]++;
-    for (int b = 0; b < 256; b++) f->first[b + 1] += f->first[b];
-    return OK;
-}
-
-static void take(struct finder *f, const struct entry *x, int stamp)
-{
-    if (f->seen[x->k] == stamp) return;
-    f->seen[x->k] = stamp;
-    f->hit[f->nhit] = x->text;
-    f->hit_class[f->nhit++] = x->k;
-}
-
-/* The first of sorted[lo..hi) whose byte `at` is not below b. */
-static int bound(const struct finder *f, int lo, int hi, size_t at, int b)
-{
-    while (lo < hi) {
-        int mid = lo + (hi - lo) / 2;
-        if ((unsigned char)f->sorted[mid].text[at] < b)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* Fills hit: at each place of the path, narrows the sorted labels byte by byte to those that start there. */
-static void finder_search(struct finder *f, const char *path, int stamp)
-{
-    f->nhit = 0;
-    for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
-        int lo = f->first[*p], hi = f->first[*p + 1];
-        for (size_t at = 1; lo < hi; at++) {
-            while (lo < hi && !f->sorted[lo].text[at]) take(f, &f->sorted[lo++], stamp);
-            if (!p[at]) break;
-            lo = bound(f, lo, hi, at, p[at]);
-            hi = bound(f, lo, hi, at, p[at] + 1);
-        }
-    }
-}
 
 /* ---- labelling a list ---- */
 
@@ -164,7 +31,7 @@ static void count_one(int *n, int *first, int i)
 }
 
 /* "'cat', 'dog'": the labels last found, as far as they fit. */
-static const char *hits(const struct finder *f, char *buf, size_t size)
+static const char *hits(const struct label_finder *f, char *buf, size_t size)
 {
     size_t n = 0;
     buf[0] = 0;
@@ -191,13 +58,13 @@ static struct shown show(const char *path)
     return s;
 }
 
-static int report(const struct set *s, struct finder *f, const struct tally *t, const char *list,
+static int report(const struct set *s, struct label_finder *f, const struct tally *t, const char *list,
                   const struct notes *notes, struct err *e)
 {
     char *const *path = s->list;
     char buf[100] = "", none[150] = "", several[260] = "";
     if (t->settled) {
-        finder_search(f, path[t->first_settled], -1);
+        label_search(f, path[t->first_settled]);
         note(notes,
              "%s: %d of %d images have several labels in their path; '%s' has %s: taken as '%s' (file name "
              "before folders, then whole words, then the longest)",
@@ -209,7 +76,7 @@ static int report(const struct set *s, struct finder *f, const struct tally *t, 
         snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none,
                  show(path[t->first_none]).text, list_line(list, t->first_none));
     if (t->several) {
-        finder_search(f, path[t->first_several], -2);
+        label_search(f, path[t->first_several]);
         snprintf(several, sizeof several, "; %d with several, first '%s' (line %d: %s)", t->several,
                  show(path[t->first_several]).text, list_line(list, t->first_several),
                  hits(f, buf, sizeof buf));
@@ -218,12 +85,12 @@ static int report(const struct set *s, struct finder *f, const struct tally *t, 
                    several);
 }
 
-static int label_all(struct set *s, struct finder *f, const char *list, const struct notes *notes,
+static int label_all(struct set *s, struct label_finder *f, const char *list, const struct notes *notes,
                      struct err *e)
 {
     struct tally t = { 0 };
     for (int i = 0; i < s->d.n; i++) {
-        finder_search(f, s->list[i], i + 1);
+        label_search(f, s->list[i]);
         int k = label_of(s->list[i], f->hit, f->nhit);
         if (k == -1) count_one(&t.none, &t.first_none, i);
         if (k < -1) count_one(&t.several, &t.first_several, i);
@@ -252,7 +119,7 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
                      struct err *e)
 {
     char **labels;
-    struct finder f;
+    struct label_finder f;
     if (!d->labels)
         return fail_at(e, E_CFG, d->path, 0,
                        "no `labels=`: add the list of the words that tell the classes in image "
@@ -271,10 +138,10 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     s->d.path = s->list;
     s->d.label = s->label;
     TRY(labels_read(&labels, d, e));
-    int rc = finder_open(&f, labels, d->classes, e);
+    int rc = label_finder_open(&f, labels, d->classes, e);
     if (!rc) {
         rc = label_all(s, &f, path, notes, e);
-        finder_close(&f);
+        label_finder_close(&f);
     }
     list_free(labels);
     return rc ? rc : keep_picked(s, path, e);

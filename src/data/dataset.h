@@ -51,12 +51,6 @@ struct dataset {
 int dataset_open(struct dataset **, const struct data_file *, enum split, const struct notes *, struct err *);
 void dataset_close(struct dataset *); /* accepts NULL */
 
-/* The class of a path: the one label that occurs in it (case-sensitive, anywhere: Darknet's rule). When
- * several do, in this order: those in the file name over those in folders; then those that are a whole token
- * (bounded by _ - . / or an end); then the longest. Returns the class, -1 when none occurs, or -2 - c when
- * class c is one of several left. */
-int label_of(const char *path, char *const *labels, int n);
-
 /* Non-empty lines of a text file, trimmed, in order: for lists, labels and names. */
 int list_read(char ***line, int *n, const char *path, struct err *);
 void list_free(char **line);

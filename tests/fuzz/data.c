@@ -2,6 +2,7 @@
  * chooses. */
 #include "fuzz.h"
 #include "data/dataset.h"
+#include "data/label.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

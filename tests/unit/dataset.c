@@ -2,6 +2,7 @@
  */
 #include <sys/stat.h>
 #include "core/mem.h"
+#include "data/label.h"
 #include "sets.h"
 
 static void data_error(const char *text, const char *part)

@@ -1,0 +1,124 @@
+#include "label.h"
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+
+/* ---- the class of a path ---- */
+
+/* Whether `label` stands in `text` between _ - . / or the ends. */
+static int is_token(const char *text, const char *label)
+{
+    size_t n = strlen(label);
+    for (const char *p = text; (p = strstr(p, label)); p++)
+        if ((p == text || strchr("_-./", p[-1])) && strchr("_-./", p[n]))
+            return 1; /* strchr finds the final 0 too */
+    return 0;
+}
+
+struct rank {
+    int in_name, token;
+    size_t length;
+};
+
+static struct rank rank_of(const char *path, const char *label)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int in_name = strstr(name, label) != NULL;
+    return (struct rank){ in_name, is_token(in_name ? name : path, label), strlen(label) };
+}
+
+static int compare(struct rank a, struct rank b)
+{
+    if (a.in_name != b.in_name) return a.in_name - b.in_name;
+    if (a.token != b.token) return a.token - b.token;
+    return (a.length > b.length) - (a.length < b.length);
+}
+
+int label_of(const char *path, char *const *labels, int n)
+{
+    struct rank best = { 0, 0, 0 };
+    int found = -1;
+    for (int k = 0; k < n; k++) {
+        if (!strstr(path, labels[k])) continue;
+        struct rank r = rank_of(path, labels[k]);
+        int order = found == -1 ? 1 : compare(r, best);
+        if (order > 0) {
+            best = r;
+            found = k;
+        } else if (order == 0 && found >= 0) {
+            found = -2 - found;
+        }
+    }
+    return found;
+}
+
+/* ---- finding the labels that occur in a path, among thousands, for a million paths ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct label_entry *)a)->text, ((const struct label_entry *)b)->text);
+}
+
+void label_finder_close(struct label_finder *f)
+{
+    mem_free(f->sorted);
+    mem_free(f->seen);
+    mem_free(f->hit);
+    mem_free(f->hit_class);
+}
+
+int label_finder_open(struct label_finder *f, char *const *label, int n, struct err *e)
+{
+    size_t count = (size_t)n;
+    memset(f, 0, sizeof *f);
+    f->sorted = mem_alloc(count, sizeof *f->sorted);
+    f->seen = mem_alloc(count, sizeof *f->seen);
+    f->hit = mem_alloc(count, sizeof *f->hit);
+    f->hit_class = mem_alloc(count, sizeof *f->hit_class);
+    if (!f->sorted || !f->seen || !f->hit || !f->hit_class) {
+        label_finder_close(f);
+        return fail(e, E_MEM, "not enough memory for %d labels", n);
+    }
+    for (int k = 0; k < n; k++) f->sorted[k] = (struct label_entry){ label[k], k };
+    qsort(f->sorted, count, sizeof *f->sorted, by_text);
+    for (int k = 0; k < n; k++) f->first[(unsigned char)f->sorted[k].text[0] + 1]++;
+    for (int b = 0; b < 256; b++) f->first[b + 1] += f->first[b];
+    return OK;
+}
+
+static void take(struct label_finder *f, const struct label_entry *x)
+{
+    if (f->seen[x->k] == f->searches) return;
+    f->seen[x->k] = f->searches;
+    f->hit[f->nhit] = x->text;
+    f->hit_class[f->nhit++] = x->k;
+}
+
+/* The first of sorted[lo..hi) whose byte `at` is not below b. */
+static int bound(const struct label_finder *f, int lo, int hi, size_t at, int b)
+{
+    while (lo < hi) {
+        int mid = lo + (hi - lo) / 2;
+        if ((unsigned char)f->sorted[mid].text[at] < b)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* At each place of the path, narrows the sorted labels byte by byte to those that start there. */
+void label_search(struct label_finder *f, const char *path)
+{
+    f->nhit = 0;
+    f->searches++;
+    for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
+        int lo = f->first[*p], hi = f->first[*p + 1];
+        for (size_t at = 1; lo < hi; at++) {
+            while (lo < hi && !f->sorted[lo].text[at]) take(f, &f->sorted[lo++]);
+            if (!p[at]) break;
+            lo = bound(f, lo, hi, at, p[at]);
+            hi = bound(f, lo, hi, at, p[at] + 1);
+        }
+    }
+}
