@@ -14,6 +14,10 @@ const struct command commands[] = {
     { "classifier", "features", CMD_FEATURES, 3, 3,
       "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
       "what the classifier goes by, of every validation image, as NumPy arrays", cli_features },
+    { "classifier", "prepare", CMD_PREPARE, 1, 1, "classifier prepare DIR [FLAGS]",
+      "a .data file and lists for images in a folder per class: DIR/cat/1.jpg, or split already: "
+      "DIR/train/cat/1.jpg, DIR/valid/cat/2.jpg",
+      cli_prepare },
     { NULL, "ops", CMD_OPS, 1, 1, "ops CFG [FLAGS]",
       "shapes, parameters, operations and memory of every layer", cli_ops },
     { NULL, "partial", CMD_PARTIAL, 4, 4, "partial CFG WEIGHTS OUT N", "copy the weights of layers 0..N-1",
@@ -51,6 +55,17 @@ static int unknown_command(const char *group, const char *given, struct err *e)
                 given, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* A group alone. */
+static int no_command(const char *group, struct err *e)
+{
+    char known[200] = "";
+    size_t n = 0;
+    for (const struct command *c = commands; c->name; c++)
+        if (in_group(c, group) && n < sizeof known)
+            n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", c->name);
+    return fail(e, E_ARG, "%s: expected one of %s after it (see: darknet help)", group, known);
+}
+
 /* What the command line asks for without a command. */
 static const char *flag_command(const char *word)
 {
@@ -80,8 +95,7 @@ static int choose(int argc, char **argv, const struct command **cmd, int *used, 
         group = name;
         name = bring_forward(argc, argv, (*used)++);
     }
-    if (!name && group)
-        return fail(e, E_ARG, "classifier: expected train, valid, predict or features (see: darknet help)");
+    if (!name && group) return no_command(group, e);
     if (!name) return fail(e, E_ARG, "no command given (see: darknet help)");
     *cmd = find_command(group, name);
     return *cmd ? OK : unknown_command(group, name, e);

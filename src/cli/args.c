@@ -1,6 +1,7 @@
 /* The flags, as a table, and the parser over it. */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
@@ -14,6 +15,7 @@ enum flag_type {
     FLAG_WORKERS,
     FLAG_THREADS, /* the same, and not too many */
     FLAG_SEED,    /* uint64_t */
+    FLAG_SHARE,   /* double between 0 and 1 */
     FLAG_TEXT,    /* const char * */
     FLAG_SET,     /* goes to cli.set */
     FLAG_GPU      /* refused with a reason */
@@ -29,14 +31,14 @@ struct flag {
 enum {
     NETS = CMD_TRAIN | CMD_VALID | CMD_PREDICT | CMD_FEATURES | CMD_OPS | CMD_PARTIAL,
     RUNS = CMD_TRAIN | CMD_VALID | CMD_PREDICT,
-    ALL = NETS | CMD_STRIP | CMD_VERSION | CMD_HELP
+    ALL = NETS | CMD_PREPARE | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
 
 #define AT(f) offsetof(struct cli, f)
 static const struct flag flags[] = {
     { "clear", FLAG_SWITCH, AT(clear), CMD_TRAIN, NULL, "count iterations from 0, whatever the weights say" },
     { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
-    { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES, "N", "of everything random (1)" },
+    { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES | CMD_PREPARE, "N", "of everything random (1)" },
     { "metrics", FLAG_TEXT, AT(metrics), CMD_TRAIN, "FILE", "where the CSV goes (BACKUP/BASE_metrics.csv)" },
     { "v", FLAG_SWITCH, AT(verbose), CMD_VALID, NULL, "a line for every image, as Darknet prints them" },
     { "confusion", FLAG_TEXT, AT(confusion), CMD_VALID, "FILE", "write the confusion matrix as CSV" },
@@ -59,6 +61,10 @@ static const struct flag flags[] = {
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "accepted: this build computes on the CPU" },
     { "i", FLAG_GPU, 0, NETS, NULL, NULL },
     { "gpus", FLAG_GPU, 0, NETS, NULL, NULL },
+    { "out", FLAG_TEXT, AT(out), CMD_PREPARE, "PREFIX",
+      "what the files' names begin with (DIR's name, here)" },
+    { "valid", FLAG_SHARE, AT(valid), CMD_PREPARE, "FRACTION", "share of each class that validates (.1)" },
+    { "force", FLAG_SWITCH, AT(force), CMD_PREPARE, NULL, "replace files that exist" },
     { "help", FLAG_SWITCH, AT(help), ALL, NULL, "this text (also -h)" },
     { "h", FLAG_SWITCH, AT(help), ALL, NULL, NULL },
 };
@@ -142,6 +148,14 @@ static int parse_seed(const char *value, uint64_t *to, struct err *e)
                 (unsigned long long)UINT64_MAX);
 }
 
+static int parse_share(const struct flag *f, const char *value, double *to, struct err *e)
+{
+    char *end;
+    *to = strtod(value, &end);
+    if (!value[strspn(value, "0123456789.")] && !*end && *to > 0 && *to < 1) return OK;
+    return fail(e, E_ARG, "-%s %.60s: expected a number between 0 and 1, as .1", f->name, value);
+}
+
 static int store_flag(struct cli *c, const struct flag *f, const char *value, struct err *e)
 {
     char *at = (char *)c + f->at;
@@ -152,6 +166,7 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
     case FLAG_WORKERS:
     case FLAG_THREADS: return parse_count(f, value, (int *)(void *)at, e);
     case FLAG_SEED: return parse_seed(value, (uint64_t *)(void *)at, e);
+    case FLAG_SHARE: return parse_share(f, value, (double *)(void *)at, e);
     case FLAG_TEXT: *(const char **)(void *)at = value; return OK;
     case FLAG_SET: c->set[c->nset++] = value; return OK;
     case FLAG_GPU: break;

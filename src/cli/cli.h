@@ -17,7 +17,8 @@ enum {
     CMD_STRIP = 32,
     CMD_VERSION = 64,
     CMD_HELP = 128,
-    CMD_FEATURES = 256
+    CMD_FEATURES = 256,
+    CMD_PREPARE = 512
 };
 
 /* A command line, taken apart. */
@@ -30,6 +31,8 @@ struct cli {
     int top;          /* 0: as the data file says */
     int layer, limit; /* -1: the classifier's input; 0: all images */
     const char *resume, *metrics, *confusion, *list, *out;
+    double valid; /* share of the images that validate; 0: not given */
+    int force;
     const char **set; /* section.key=value */
     int nset;
     const char **arg; /* what is not a flag, in order */
@@ -56,6 +59,7 @@ int cli_train(const struct cli *, struct err *);
 int cli_valid(const struct cli *, struct err *);
 int cli_predict(const struct cli *, struct err *);
 int cli_features(const struct cli *, struct err *);
+int cli_prepare(const struct cli *, struct err *);
 int cli_ops(const struct cli *, struct err *);
 int cli_partial(const struct cli *, struct err *);
 int cli_strip(const struct cli *, struct err *);

@@ -15,7 +15,8 @@ enum rng_stream {
     RNG_RATE = 5,    /* policy=random */
     RNG_CROP = 6,    /* the [crop] layer */
     RNG_SAMPLE = 7,  /* fixed subsets, as for compactness */
-    RNG_HOLDOUT = 8  /* training samples that become the validation set */
+    RNG_HOLDOUT = 8, /* training samples that become the validation set */
+    RNG_SPLIT = 9    /* which images of the user's folders validate */
 };
 
 static inline uint64_t rng_mix(uint64_t x)

@@ -330,14 +330,17 @@ int folder_prepare(const char *path, struct err *e)
     if (!inside) return fail(e, E_MEM, "not enough memory");
     snprintf(inside, n + 16, "%s/write-test", path);
     file_sweep(inside);
-    FILE *f = open_beside(inside, &trial, e);
+    struct err why = { 0 };
+    FILE *f = open_beside(inside, &trial, &why);
     int rc = OK, bad = 0;
     if (f) {
         bad = fputc('x', f) == EOF; /* a byte: a full disk still creates empty files */
         bad |= fclose(f) != 0;
         unlink(trial);
     }
-    if (!f || bad)
+    if (why.code == E_MEM)
+        rc = fail(e, E_MEM, "%s", why.msg);
+    else if (!f || bad)
         rc = fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s", strerror(errno));
     mem_free(trial);
     mem_free(inside);

@@ -1,10 +1,13 @@
 /* Memory that runs out: the nth allocation fails, for every n until nothing fails any more. Each failure must
  * come back as E_MEM with a message, leave no block behind, and leave handles that go on as if it had not
  * happened. The Makefile links this program with --wrap for the functions of core/mem.h. */
+#include <sys/stat.h>
 #include <unistd.h>
 #include "test.h"
 #include "core/mem.h"
+#include "core/text.h"
 #include "darknet.h"
+#include "data/folder.h"
 #include "net/net.h"
 
 void *__real_mem_alloc(size_t count, size_t size);
@@ -245,11 +248,76 @@ static void handles_survive(void **state)
     }
 }
 
+/* ---- class folders to lists ---- */
+
+static char photos[] = "/tmp/memory-XXXXXX";
+
+static void put_photos(void)
+{
+    static const char *const folder[] = { "ant", "cat", "cat/old" };
+    char path[100];
+    for (int k = 0; k < 3; k++) {
+        snprintf(path, sizeof path, "%s/%s", photos, folder[k]);
+        assert_int_equal(mkdir(path, 0777), 0);
+        for (int i = 0; i < 3; i++) {
+            snprintf(path, sizeof path, "%s/%s/%s%d.jpg", photos, folder[k], k ? "" : "cat", i);
+            FILE *f = fopen(path, "w");
+            assert_true(f && !fclose(f));
+        }
+    }
+}
+
+static int prepare(const char *prefix, struct err *e)
+{
+    struct folder *f;
+    TRY(folder_read(&f, photos, NULL, e));
+    int rc = folder_split(f, .3, 1, e);
+    if (!rc) rc = folder_write(f, prefix, 1, e);
+    folder_free(f);
+    return rc;
+}
+
+static void every_allocation_of_prepare(void **state)
+{
+    (void)state;
+    char prefix[100], list[120], command[120];
+    char *expected, *found;
+    size_t size, n;
+    struct err e = { 0 };
+    assert_non_null(mkdtemp(photos));
+    put_photos();
+    snprintf(prefix, sizeof prefix, "%s/x", photos);
+    snprintf(list, sizeof list, "%s.train.list", prefix);
+    fail_at_allocation(0, 0);
+    ok(prepare(prefix, &e), &e);
+    ok(file_load(list, 1 << 20, &expected, &size, &e), &e);
+    long live = memory.live, at = 0, failures = 0;
+    do {
+        struct err why = { 0 };
+        fail_at_allocation(++at, 0);
+        int rc = prepare(prefix, &why); /* what only tidies up does without memory */
+        failures += rc != OK;
+        if (rc && rc != E_MEM) print_error("allocation %ld: %d '%s'\n", at, rc, why.msg);
+        assert_true(rc == OK || (rc == E_MEM && why.code == rc && *why.msg));
+        assert_int_equal(memory.live, live);
+    } while (memory.asked >= at);
+    fail_at_allocation(0, 0);
+    ok(file_load(list, 1 << 20, &found, &n, &e), &e);
+    assert_true(n == size && !memcmp(found, expected, n));
+    assert_true(failures > 50);
+    print_message("prepare: %ld allocations, %ld needed\n", at - 1, failures);
+    mem_free(expected);
+    mem_free(found);
+    snprintf(command, sizeof command, "rm -r '%s'", photos);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_a_run),
         cmocka_unit_test(handles_survive),
+        cmocka_unit_test(every_allocation_of_prepare),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,93 @@
+/* prepare: from class folders to what train takes. */
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "data/folder.h"
+
+static const double default_share = .1;
+static const char next_cfg[] = "cfg/cifar10-resnet18.cfg";
+
+/* As a shell would have to be given it. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
+    if (!word[strspn(word, plain)]) {
+        printf("%s", word);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            printf("'\\''");
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+static void print_table(const struct folder *f)
+{
+    int total[2] = { 0, 0 };
+    printf("%-24s %8s %8s\n", "class", "train", "valid");
+    for (int k = 0; k < f->classes; k++) {
+        printf("%-24s %8d %8d\n", f->name[k], f->count[0][k], f->count[1][k]);
+        for (int set = 0; set < 2; set++) total[set] += f->count[set][k];
+    }
+    printf("%-24s %8d %8d\n", "all", total[0], total[1]);
+}
+
+static void print_count(int n, const char *what, const char **between)
+{
+    if (!n) return;
+    printf("%s%s (%d)", *between, what, n);
+    *between = ", ";
+}
+
+static void print_skipped(const struct folder *f)
+{
+    const char *between = "left out: ";
+    print_count(f->skipped.hidden, "hidden", &between);
+    print_count(f->skipped.loose, "images outside class folders", &between);
+    print_count(f->skipped.broken, "links to nothing", &between);
+    print_count(f->skipped.loops, "links to a folder around them", &between);
+    print_count(f->skipped.other, "not images by their names", &between);
+    if (f->skipped.first) {
+        printf(", first ");
+        print_word(f->skipped.first);
+    }
+    if (*between == ',') putchar('\n'); /* something was printed */
+}
+
+static void print_next(const struct folder *f, const char *prefix)
+{
+    static const char *const written[] = { ".data", ".train.list", ".valid.list", ".labels.txt",
+                                           ".names.txt" };
+    printf("written: %s", prefix);
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) printf("%s%s", i ? ", " : "", written[i]);
+    printf("\nnext: darknet classifier train ");
+    print_word(prefix);
+    printf(".data %s -set connected.output=%d\n", next_cfg, f->classes);
+}
+
+static int prepare(struct folder *f, const struct cli *c, struct err *e)
+{
+    const char *prefix = c->out ? c->out : strrchr(f->root, '/') + 1;
+    if (!*prefix) return fail(e, E_ARG, "prepare %.60s: give the files a name with -out", c->arg[0]);
+    if (!f->valid || c->valid > 0) TRY(folder_split(f, c->valid > 0 ? c->valid : default_share, c->seed, e));
+    TRY(folder_write(f, prefix, c->force, e));
+    printf("%s: %d images in %d classes\n", f->root, f->n, f->classes);
+    print_table(f);
+    print_skipped(f);
+    print_next(f, prefix);
+    return OK;
+}
+
+int cli_prepare(const struct cli *c, struct err *e)
+{
+    struct console console = { 0 };
+    struct notes notes = console_notes(&console);
+    struct folder *f;
+    TRY(folder_read(&f, c->arg[0], &notes, e));
+    int rc = prepare(f, c, e);
+    folder_free(f);
+    return rc;
+}

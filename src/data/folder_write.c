@@ -1,0 +1,226 @@
+/* From class folders to a .data file: labels that cannot be mistaken, and the lists. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "core/mem.h"
+#include "core/text.h"
+#include "data/folder.h"
+#include "data/label.h"
+
+/* ---- labels ---- */
+
+static void labels_free(char **label, int n)
+{
+    for (int k = 0; label && k < n; k++) mem_free(label[k]);
+    mem_free(label);
+}
+
+/* Each is its class's name between `before` and `after`; NULL without memory. */
+static char **labels_make(const struct folder *f, const char *before, const char *after)
+{
+    char **label = mem_alloc((size_t)f->classes, sizeof *label);
+    for (int k = 0; label && k < f->classes; k++) {
+        size_t room = strlen(before) + strlen(f->name[k]) + strlen(after) + 1;
+        if (!(label[k] = mem_alloc(room, 1))) {
+            labels_free(label, k);
+            return NULL;
+        }
+        snprintf(label[k], room, "%s%s%s", before, f->name[k], after);
+        const char *trimmed = text_trim(label[k]); /* as the list will be read */
+        memmove(label[k], trimmed, strlen(trimmed) + 1);
+    }
+    return label;
+}
+
+/* Whether each image has the label of its class in its path and no other; if not, *e says which one. */
+static int labels_check(char *const *label, const struct folder *f, struct err *e)
+{
+    struct label_finder finder;
+    int rc = label_finder_open(&finder, label, f->classes, e);
+    if (rc) return rc;
+    for (int i = 0; !rc && i < f->n; i++) {
+        const struct folder_image *x = &f->image[i];
+        label_search(&finder, x->path);
+        if (finder.nhit == 1 && finder.hit_class[0] == x->label) continue;
+        int other = 0;
+        while (other < finder.nhit && finder.hit_class[other] == x->label) other++;
+        rc = fail_at(e, E_FORMAT, x->path, 0,
+                     "is of class '%.60s', but '%.60s', the folder of another class, is in its path too: "
+                     "rename one of them",
+                     f->name[x->label], other < finder.nhit ? f->name[finder.hit_class[other]] : "");
+    }
+    label_finder_close(&finder);
+    return rc;
+}
+
+static int labels_try(char ***label, const struct folder *f, const char *before, const char *after,
+                      struct err *e)
+{
+    char **made = labels_make(f, before, after);
+    if (!made) return fail(e, E_MEM, "not enough memory for %d labels", f->classes);
+    int rc = labels_check(made, f, e);
+    if (rc)
+        labels_free(made, f->classes);
+    else
+        *label = made;
+    return rc;
+}
+
+/* A class that is also the name of a folder above DIR needs the folder that it is in itself; the two sets of
+ * a split DIR are not in the same. */
+static int labels_in_parent(char ***label, const struct folder *f, struct err *e)
+{
+    const char *slash = strrchr(f->root, '/');
+    size_t n = strlen(slash);
+    char *parent = mem_alloc(n + 2, 1);
+    if (!parent) return fail(e, E_MEM, "not enough memory");
+    snprintf(parent, n + 2, "%s/", slash);
+    int rc = labels_try(label, f, parent, "/", e);
+    mem_free(parent);
+    return rc;
+}
+
+/* The plainest form that is never mistaken. */
+static int labels_choose(char ***label, const struct folder *f, struct err *e)
+{
+    struct err why = { 0 }; /* the last form's failure is the one that counts */
+    int rc = labels_try(label, f, "", "", &why);
+    if (rc == E_FORMAT) rc = labels_try(label, f, "/", "/", &why);
+    if (rc == E_FORMAT && !f->train) rc = labels_in_parent(label, f, &why);
+    if (rc && e) *e = why;
+    return rc;
+}
+
+/* ---- files ---- */
+
+enum { TRAIN, VALID, LABELS, NAMES, DATA, FILES };
+static const char *const ending[FILES] = { ".train.list", ".valid.list", ".labels.txt", ".names.txt",
+                                           ".data" };
+
+struct output {
+    const struct folder *f;
+    char **label;
+    char *prefix; /* absolute */
+    struct file file[FILES];
+};
+
+static char *with_ending(const char *prefix, const char *end)
+{
+    size_t room = strlen(prefix) + strlen(end) + 1;
+    char *path = mem_alloc(room, 1);
+    if (path) snprintf(path, room, "%s%s", prefix, end);
+    return path;
+}
+
+/* Values of a .data file end at a line break, or at a blank with a # after it. */
+static int check_prefix(const char *prefix, struct err *e)
+{
+    if (!strpbrk(prefix, "\r\n") && !strstr(prefix, " #") && !strstr(prefix, "\t#")) return OK;
+    return fail_at(e, E_ARG, prefix, 0,
+                   "the path has a line break, or a # after a blank, which a .data file cannot hold: choose "
+                   "another place with -out");
+}
+
+/* The folder of the output, without links and dots, made if it is missing; and the name in it. */
+static int find_prefix(struct output *o, const char *prefix, struct err *e)
+{
+    char place[PATH_MAX];
+    const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
+    if (!*name) return fail_at(e, E_ARG, prefix, 0, "is a folder: -out needs a name in it");
+    char *folder = slash ? mem_text(prefix, (size_t)(name - prefix)) : mem_text(".", 1);
+    if (!folder) return fail(e, E_MEM, "not enough memory");
+    int rc = folder_prepare(folder, e);
+    if (!rc && !realpath(folder, place))
+        rc = fail_at(e, E_FILE, folder, 0, "the folder cannot be opened: %s", strerror(errno));
+    mem_free(folder);
+    if (rc) return rc;
+    size_t n = strlen(place), room = n + strlen(name) + 2;
+    if (!(o->prefix = mem_alloc(room, 1))) return fail(e, E_MEM, "not enough memory");
+    snprintf(o->prefix, room, "%s%s%s", place, place[n - 1] == '/' ? "" : "/", name);
+    return check_prefix(o->prefix, e);
+}
+
+static int open_file(struct file *f, const char *path, int replace, struct err *e)
+{
+    struct stat st;
+    if (!replace && !lstat(path, &st))
+        return fail_at(e, E_FILE, path, 0,
+                       "exists: choose another name with -out, or add -force to replace it");
+    file_sweep(path);
+    return file_create(f, path, e);
+}
+
+static int open_files(struct output *o, int replace, struct err *e)
+{
+    for (int i = 0; i < FILES; i++) {
+        char *path = with_ending(o->prefix, ending[i]);
+        int rc = path ? open_file(&o->file[i], path, replace, e) : fail(e, E_MEM, "not enough memory");
+        mem_free(path);
+        if (rc) return rc;
+    }
+    return OK;
+}
+
+static int put_line(struct file *f, const char *text, struct err *e)
+{
+    TRY(file_write(f, text, strlen(text), e));
+    return file_write(f, "\n", 1, e);
+}
+
+static int put_key(struct output *o, const char *key, int file, struct err *e)
+{
+    struct file *f = &o->file[DATA];
+    TRY(file_write(f, key, strlen(key), e));
+    TRY(file_write(f, o->prefix, strlen(o->prefix), e));
+    return put_line(f, ending[file], e);
+}
+
+static int put_data(struct output *o, struct err *e)
+{
+    char line[100];
+    snprintf(line, sizeof line, "classes = %d", o->f->classes);
+    TRY(put_line(&o->file[DATA], "# Written by darknet classifier prepare.", e));
+    TRY(put_line(&o->file[DATA], line, e));
+    TRY(put_key(o, "train = ", TRAIN, e));
+    TRY(put_key(o, "valid = ", VALID, e));
+    TRY(put_key(o, "labels = ", LABELS, e));
+    TRY(put_key(o, "names = ", NAMES, e));
+    TRY(put_line(&o->file[DATA], "backup = backup", e));
+    return o->f->classes > 5 ? put_line(&o->file[DATA], "top = 5", e) : OK;
+}
+
+static int put_all(struct output *o, struct err *e)
+{
+    const struct folder *f = o->f;
+    for (int i = 0; i < f->n; i++)
+        TRY(put_line(&o->file[f->image[i].valid ? VALID : TRAIN], f->image[i].path, e));
+    for (int k = 0; k < f->classes; k++) {
+        TRY(put_line(&o->file[LABELS], o->label[k], e));
+        TRY(put_line(&o->file[NAMES], f->name[k], e));
+    }
+    return put_data(o, e);
+}
+
+static int write_all(struct output *o, const char *prefix, int replace, struct err *e)
+{
+    TRY(labels_choose(&o->label, o->f, e));
+    TRY(find_prefix(o, prefix, e));
+    TRY(open_files(o, replace, e));
+    TRY(put_all(o, e));
+    for (int i = 0; i < FILES; i++) TRY(file_commit(&o->file[i], e));
+    return OK;
+}
+
+int folder_write(const struct folder *f, const char *prefix, int replace, struct err *e)
+{
+    struct output o = { .f = f };
+    int rc = write_all(&o, prefix, replace, e);
+    for (int i = 0; i < FILES; i++) file_abort(&o.file[i]);
+    labels_free(o.label, f->classes);
+    mem_free(o.prefix);
+    return rc;
+}

@@ -1,0 +1,101 @@
+#!/bin/bash
+# `darknet classifier prepare`: what it prints and writes trains at once; bad folders are one clear line.
+. "$(dirname "$0")/common.inc"
+
+# photos FOLDER CLASS...: six images of each class, in a colour of its own
+photos() {
+    local folder=$1 i colour=("200 20 30" "20 190 40" "30 40 180") k=0
+    shift
+    for class in "$@"; do
+        mkdir -p "$folder/$class"
+        for ((i = 0; i < 6; i++)); do image "$folder/$class/$i.ppm" 8 8 $((i + 10 * k)) ${colour[k]}; done
+        k=$((k + 1))
+    done
+}
+prepare() { "$DARKNET" classifier prepare "$@" >out 2>err; }
+row() { grep -qE "^$1 +$2 +$3\$" out; } # row CLASS TRAIN VALID: as in the table
+
+# ---- what it is for; names that shells, lists and the label rule could trip over ----
+photos "my pets" cat tomcat "it's a #dog"
+echo note >"my pets/cat/read me.txt"
+mkdir "my pets/.cache"
+check "it prepares" prepare "my pets/"
+cp out first.out
+check "counts of a class" row "it's a #dog" 5 1
+check "counts of all" row all 15 3
+check "what is left out" grep -qF "left out: hidden (1), not images by their names (1), first '$work/my pets/cat/read me.txt'" out
+check "no remark" test ! -s err
+check "no temporary files" test "$(ls | grep -c 'my pets\.')" = 5
+check "lists are absolute" test "$(grep -c "^$work/my pets/" 'my pets.train.list')" = 15
+check "no image is in both" test -z "$(sort 'my pets.train.list' 'my pets.valid.list' | uniq -d)"
+check "labels are whole folders" test "$(tr '\n' , <'my pets.labels.txt')" = "/cat/,/it's a #dog/,/tomcat/,"
+check "names are plain" test "$(tr '\n' , <'my pets.names.txt')" = "cat,it's a #dog,tomcat,"
+
+make_cfg tiny.cfg
+next=$(sed -n "s/^next: darknet classifier train \(.*\) cfg.*/\1/p" out)
+check "the next command names the data for a shell" test "$next" = "'my pets'.data"
+check "the next command names a cfg that is there" test -f "$here/$(sed -n 's/^next: .* \(cfg[^ ]*\) -set.*/\1/p' out)"
+mkdir elsewhere
+check "training takes it from any folder, for any blank" sh -c "cd elsewhere &&
+    '$DARKNET' classifier train ../$next ../tiny.cfg -threads 1 -set net.max_batches=2 >../train.out 2>../train.err"
+check "it trained" grep -q '^2, ' train.out
+check "the labels were never in doubt" sh -c "! grep -qE 'several|without' train.err"
+
+# ---- the choice is the seed's; files are replaced only if asked ----
+check "files that exist are kept" sh -c "! '$DARKNET' classifier prepare 'my pets' 2>err"
+check "and it is said which" grep -q "^darknet: $work/my pets.train.list: exists: .*-out.*-force" err
+cp 'my pets.valid.list' one.list
+check "-force replaces them" prepare "my pets" -force -seed 1
+check "the same seed, the same list" cmp 'my pets.valid.list' one.list
+check "the same output" cmp out first.out
+check "another seed" prepare "my pets" -seed 2 -out other
+check "another choice" sh -c "! cmp -s other.valid.list one.list"
+check "half" prepare "my pets" -valid .5 -out new/half
+check "of each class" row cat 3 3
+
+# ---- sets that came apart ----
+photos split/train ant bee
+photos split/test bee
+photos split/more bee
+check "a split folder" prepare split
+check "its training images" row ant 6 0
+check "its validation images" row bee 6 6
+check "a class without validation images is pointed out" grep -q "^warning: .*split/test has no image of class 'ant'" err
+check "so is what is left out" grep -q "split/more is left out" err
+
+# ---- refusals: status 1, one line ----
+bad() { # bad WHAT WORDS ARGS...
+    local what=$1 words=$2 status
+    shift 2
+    prepare "$@" -out bad
+    status=$?
+    check "$what: status" test $status = 1
+    check "$what: one line" test "$(wc -l <err)" = 1
+    check "$what: $(cat err)" grep -qE "^darknet: .*($words)" err
+    check "$what: nothing is written" test -z "$(ls | grep '^bad')"
+}
+mkdir -p empty one/cat holes/cat holes/dog
+cp split/train/ant/0.ppm one/cat/1.ppm
+cp one/cat/1.ppm holes/cat
+bad "no such folder" "nowhere: no such folder" nowhere
+bad "a file" "tiny.cfg: is a file, expected a folder" tiny.cfg
+bad "an empty folder" "no folders of images \(0 images.*DIR/cat/1.jpg" empty
+bad "images without folders" "no folders of images \(6 images" split/train/ant
+bad "one class" "one class folder only \(cat\)" one
+bad "a class without images" "holes/dog: this class folder has no images" holes
+bad "a share of all" "-valid 1: expected a number between 0 and 1" "my pets" -valid 1
+bad "a share that is no number" "-valid 1e-2: expected" "my pets" -valid 1e-2
+rm -r split/more
+photos split/test ant
+bad "a share of what came apart" "has folders train and test already" split -valid .2
+mkdir $'holes/new\nline'
+rm -r holes/dog
+bad "a line break in a name" 'holes/new\?line: the name of this class folder' holes
+if [ "$(id -u)" != 0 ]; then
+    chmod 0 holes/cat
+    bad "an unreadable folder" "holes/cat: the folder cannot be read: Permission denied" holes
+    chmod 700 holes/cat
+else
+    skip "an unreadable folder: root reads them all"
+fi
+finish
