@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh [build|test|demo|bench]...
+# Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh [build|test|demo|bench|data]...
 # Asks nothing; needs root or sudo only when something is missing.
 set -eu
 
@@ -7,9 +7,10 @@ packages() {
     case $1 in
     build) echo libdnnl-dev libstb-dev zlib1g-dev ;;
     test) echo libdnnl-dev libstb-dev zlib1g-dev libcmocka-dev darknet dataset-fashion-mnist ;;
+    data) echo dataset-fashion-mnist ;;
     demo) echo libdnnl-dev libstb-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox ;;
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
-    *) echo "deps.sh: unknown set '$1': expected build, test, demo or bench" >&2; exit 1 ;;
+    *) echo "deps.sh: unknown set '$1': expected build, test, demo, bench or data" >&2; exit 1 ;;
     esac
 }
 
