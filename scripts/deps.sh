@@ -6,7 +6,7 @@ set -eu
 packages() {
     case $1 in
     build) echo libdnnl-dev libstb-dev zlib1g-dev ;;
-    test) echo libdnnl-dev libstb-dev zlib1g-dev libcmocka-dev darknet dataset-fashion-mnist ;;
+    test) echo libdnnl-dev libstb-dev zlib1g-dev libcmocka-dev darknet dataset-fashion-mnist python3 ;;
     data) echo dataset-fashion-mnist ;;
     demo) echo libdnnl-dev libstb-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox ;;
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;

@@ -141,7 +141,7 @@ def setup_lines(group: Group) -> list[str]:
     for block in group.table.at(group.scale):
         s = block.setups[group.scale]
         words = [f"`{w}`" for w in (*(f"{k}={v}" for k, v in s.data_keys if v), *s.sets)]
-        lines.append(f"{block.name}: `cfg/{s.cfg}.cfg`, `data/{s.data}.data`" + (", " if words else "") + " ".join(words))
+        lines.append(", ".join([f"{block.name}: `cfg/{s.cfg}.cfg`", f"`data/{s.data}.data`", *words]))
     return lines
 
 

@@ -327,9 +327,9 @@ def training_result(run: Run, data: dict) -> dict:
     steps = step_seconds(run.folder / "log")
     last = [float(r["ce"]) for r in train if float(r["epoch"]) > float(train[-1]["epoch"]) - 1]
     ce = statistics.fmean(last)
+    columns = {"top1": "top1", "ce": "valid_ce", "compactness": "compactness"}
     held = valid and int(data.get("holdout", 0)) == validated_on(run.folder / "log") != 0
-    holdout = {k: number(valid[-1][c]) for k, c in (("top1", "top1"), ("ce", "valid_ce"), ("compactness", "compactness"))
-               } if held else None
+    holdout = {k: number(valid[-1][c]) for k, c in columns.items()} if held else None
     return {"iterations": int(train[-1]["iteration"]), "train_ce": ce, "holdout": holdout,
             "seconds": round(sum(s for s, _ in steps.values()), 1),
             # As the trainer judges: no better than guessing.

@@ -1,0 +1,156 @@
+#!/bin/bash
+# scripts/reproduce: runs of a second on data made here; whatever is killed ends with the same table when it is started
+# again. $DARKNET is the program under test.
+cd "$(dirname "$0")/../.." || exit 2
+. tests/cli/common.inc
+export OMP_WAIT_POLICY=passive
+
+# 40 images to train on, 20 to test on, 28x28 in 10 classes: a bright row of pixels for each class, and noise.
+python3 - <<'END'
+import random, struct
+random.seed(1)
+for name, count in (("train", 40), ("t10k", 20)):
+    with open(f"{name}-images-idx3-ubyte", "wb") as images, open(f"{name}-labels-idx1-ubyte", "wb") as labels:
+        images.write(struct.pack(">4I", 0x803, count, 28, 28))
+        labels.write(struct.pack(">2I", 0x801, count))
+        for i in range(count):
+            labels.write(bytes([i % 10]))
+            images.write(bytes(random.randrange(60) + 150 * (y // 2 == i % 10) for y in range(28) for _ in range(28)))
+END
+
+# The trainer, but one that says which process it is.
+printf '#!/bin/sh\necho $$ >>%s/pids\nexec %s "$@"\n' "$work" "$DARKNET" >darknet
+chmod +x darknet
+export DARKNET=$work/darknet
+
+reproduce() { "$here/scripts/reproduce" "$@"; }
+# An extra cell of fmnist, two seeds of it: a narrow net, 80 iterations of 10 images, a state every 8.
+cell=(run fmnist --name a --seeds 2 --threads 1 --set net.batch=10 --set net.max_batches=80 --set itra.lambda=0
+    --set convolutional.filters=2 --set net.valid_every=2 --set data.train_limit= --set data.holdout=
+    --set data.train="$work/train-images-idx3-ubyte" --set data.valid="$work/t10k-images-idx3-ubyte" --results)
+table() { reproduce report fmnist --results "$1" | grep -v '^Commit:'; }
+has() { grep -q -- "$1" "$2"; }
+is_over() { # is_over PID: within 5 seconds
+    local i
+    for ((i = 0; i < 100; i++)); do
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep .05
+    done
+    return 1
+}
+await() { # await COMMAND...: until it succeeds, 10 seconds at most
+    local i
+    for ((i = 0; i < 200; i++)); do
+        "$@" && return 0
+        sleep .05
+    done
+    return 1
+}
+
+# ---- what there is to run ----
+for c in list run report; do
+    check "$c --help" reproduce "$c" --help
+done
+reproduce list >list.out
+for t in fmnist kmnist lenet cifar10 stl10 cifar100 lambda resnet101 imagenet time; do
+    check "list: $t" grep -q "^$t: " list.out
+done
+reproduce run fmnist --dry-run --seeds 2 >dry.out
+check "24 cells, two seeds" test "$(grep -c 'classifier train' dry.out)" = 48
+check "seed after seed" test "$(grep -n 'seed 2:' dry.out | head -n 1 | cut -d: -f1)" = 26
+check "label smoothing by the paper's rule" grep -q '^smooth-0.1 .*net.label_smooth_eps=0.09 ' dry.out
+reproduce run fmnist --dry-run --seeds 1 --only 'itra*root0*auto*' >only.out
+check "--only: one root, one warmup, five lambdas" test "$(grep -c 'classifier train' only.out)" = 5
+reproduce run fmnist --dry-run --recipe paper --only itra-0.6 --seeds 1 >paper.out
+check "recipe paper: no warm-up" grep -q 'itra.warmup=0 ' paper.out
+check "recipe paper: its rate, and drop after 20 epochs" grep -q 'learning_rate=.01 .*net.steps=667 ' paper.out
+reproduce run resnet101 --scale full --dry-run --only '*batch100' --seeds 1 >batch.out
+check "half the batch, twice the steps" grep -q 'batch=100 .*steps=25000,50000 .*max_batches=75000' batch.out
+says() { # says TEXT COMMAND...: fails with that in its one line on stderr
+    local text=$1
+    shift
+    ! "$@" >/dev/null 2>said && [ "$(wc -l <said)" = 1 ] && grep -q -- "$text" said
+}
+check "a table without a small scale says so" says 'full scale only' reproduce run cifar10 --dry-run
+check "a pattern that fits nothing" says 'fits no cell' reproduce run fmnist --only nothing --dry-run
+check "no data: the script that gets them" says 'get-kmnist.sh' reproduce run kmnist --name x \
+    --set data.train=missing --results no
+check "no data: nothing is made" test ! -e no
+
+# ---- a run ----
+check "two runs" reproduce "${cell[@]}" whole --jobs 2
+run=whole/fmnist/small-ours/a/seed-2
+for f in net.cfg train.data test.data command run.json log metrics.csv result.json backup/net_final.weights; do
+    check "$f is there" test -s "$run/$f"
+done
+check "the command has the seed" has '-seed 2' "$run/command"
+check "the result has the commit" has '"commit"' "$run/result.json"
+table whole >whole.md
+check "a row under other settings" grep -qE '^\| a \| 2 \| [0-9.]+ \+- [0-9.]+ \|.*`net.batch=10`' whole.md
+check "the paper's numbers" has '^| baseline | 0 | - | - | 92.43, 0.294 |' whole.md
+check "the test set, not the training set" has '"images": 20,' "$run/result.json"
+check "csv: a line a run" test "$(reproduce report --csv --results whole | wc -l)" = 3
+reproduce "${cell[@]}" whole >again.out
+check "finished runs stay" grep -q '2 runs, 2 finished' again.out
+reproduce "${cell[@]}" whole --seeds 1 --set net.decay=.1 >other.out
+check "another setting under the same name is noticed" grep -q 'finished with other settings' other.out
+
+# ---- failures ----
+reproduce "${cell[@]}" failing --set itra.lamda=1 >failing.out 2>&1
+check "a failing run gives status 1" test $? = 1
+check "it is reported with its reason" has 'a seed 1: FAILED: exit status 1: .*lamda' failing.out
+check "the others are tried too" has '\[2/2\] a seed 2: FAILED' failing.out
+reproduce report fmnist --results failing >failing.md
+check "the report says so" has 'Not finished: a seed 1 (failed: exit status 1' failing.md
+
+# ---- killed ----
+seed1=cut/fmnist/small-ours/a/seed-1
+killed() { # killed WHOM SIGNAL: in the middle of the first run; late=1 when it had ended before
+    rm -rf cut pids
+    "$here/scripts/reproduce" "${cell[@]}" cut >cut.out 2>&1 & # no function: $! must be the script itself
+    local script=$! trainer
+    await test -s $seed1/backup/net_last.state
+    trainer=$(head -n 1 pids)
+    kill -STOP "$trainer" 2>/dev/null
+    late=0
+    [ -e $seed1/backup/net_final.weights ] && late=1
+    case $1 in
+    script) kill "-$2" "$script" ;;
+    trainer) kill "-$2" "$trainer" ;;
+    both) kill "-$2" "$script" "$trainer" ;;
+    esac
+    kill -CONT "$trainer" 2>/dev/null
+    wait "$script" 2>/dev/null
+    status=$?
+    is_over "$trainer"
+}
+same_table() { # the rest of the work, and the table of uninterrupted work
+    reproduce "${cell[@]}" cut >rest.out && table cut >cut.md && cmp whole.md cut.md
+}
+midway() { # midway WHAT COMMAND...: where it cannot be told, the first run having ended too early, skipped
+    if [ "$late" = 1 ]; then skip "$1: the run ended before it could be killed"; else check "$@"; fi
+}
+for whom in script trainer both; do
+    check "$whom killed: no trainer is left" killed $whom KILL
+    [ $whom = script ] && midway "script killed: its trainer saves and ends" grep -q 'stopped by a signal' $seed1/stderr
+    [ $whom = trainer ] && midway "trainer killed: said so" grep -q 'a seed 1: FAILED: killed by SIGKILL' cut.out
+    check "$whom killed: the same table" same_table
+    [ $whom = trainer ] || midway "$whom killed: went on from the state" grep -q 'a seed 1: goes on' rest.out
+done
+check "interrupted: no trainer is left" killed script TERM # a shell has its background jobs ignore SIGINT
+check "interrupted: status 143" test "$status" = 143
+check "interrupted: says how to go on" grep -q 'the same command goes on' cut.out
+midway "interrupted: its trainer saves and ends" grep -q 'stopped by a signal' $seed1/stderr
+check "interrupted: the same table" same_table
+
+# ---- two at once ----
+reproduce "${cell[@]}" twice >one.out 2>&1 &
+first=$!
+reproduce "${cell[@]}" twice >two.out 2>&1
+check "two at once: the second ends well" test $? = 0
+check "two at once: the first too" wait "$first"
+check "two at once: each run is made once" test "$(cat one.out two.out | grep -c ': starts')" = 2
+table twice >twice.md
+check "two at once: the same table" cmp whole.md twice.md
+
+finish
