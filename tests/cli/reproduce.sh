@@ -5,11 +5,11 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/cli/common.inc
 export OMP_WAIT_POLICY=passive
 
-# 40 images to train on, 20 to test on, 28x28 in 10 classes: a bright row of pixels for each class, and noise.
+# 40 images to train on and 10 to hold out, 20 to test on, 28x28 in 10 classes: a bright row of pixels for each class, and noise.
 python3 - <<'END'
 import random, struct
 random.seed(1)
-for name, count in (("train", 40), ("t10k", 20)):
+for name, count in (("train", 50), ("t10k", 20)):
     with open(f"{name}-images-idx3-ubyte", "wb") as images, open(f"{name}-labels-idx1-ubyte", "wb") as labels:
         images.write(struct.pack(">4I", 0x803, count, 28, 28))
         labels.write(struct.pack(">2I", 0x801, count))
@@ -26,7 +26,7 @@ export DARKNET=$work/darknet
 reproduce() { "$here/scripts/reproduce" "$@"; }
 # An extra cell of fmnist, two seeds of it: a narrow net, 80 iterations of 10 images, a state every 8.
 cell=(run fmnist --name a --seeds 2 --threads 1 --set net.batch=10 --set net.max_batches=80 --set itra.lambda=0
-    --set convolutional.filters=2 --set net.valid_every=2 --set data.train_limit= --set data.holdout=
+    --set convolutional.filters=2 --set net.valid_every=2 --set data.train_limit=40 --set data.holdout=10
     --set data.train="$work/train-images-idx3-ubyte" --set data.valid="$work/t10k-images-idx3-ubyte" --results)
 table() { reproduce report fmnist --results "$1" | grep -v '^Commit:'; }
 has() { grep -q -- "$1" "$2"; }
@@ -88,6 +88,9 @@ check "the result has the commit" has '"commit"' "$run/result.json"
 table whole >whole.md
 check "a row under other settings" grep -qE '^\| a \| 2 \| [0-9.]+ \+- [0-9.]+ \|.*`net.batch=10`' whole.md
 check "the paper's numbers" has '^| baseline | 0 | - | - | 92.43, 0.294 |' whole.md
+check "the last validation of training, on the images held out" grep -q "\"ce\": $(tail -n 1 "$run/metrics.csv" |
+    cut -d, -f12)" "$run/result.json"
+check "training validates on 10 images" grep -q '^validation .* 10 images' "$run/log"
 check "the test set, not the training set" has '"images": 20,' "$run/result.json"
 check "csv: a line a run" test "$(reproduce report --csv --results whole | wc -l)" = 3
 reproduce "${cell[@]}" whole >again.out
