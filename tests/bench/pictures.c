@@ -37,7 +37,7 @@ static int put_pictures(const char *folder, int count)
     return fclose(list) || bad ? -1 : 0;
 }
 
-static int put_packed(const char *folder)
+static int put_fashion(const char *folder)
 {
     const uint32_t dim[] = { PACKED_COUNT, PACKED, PACKED };
     size_t n = (size_t)PACKED_COUNT * PACKED * PACKED;
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: pictures FOLDER COUNT\n");
         return 2;
     }
-    if (put_pictures(argv[1], atoi(argv[2])) || put_packed(argv[1]) || put_data_files(argv[1])) {
+    if (put_pictures(argv[1], atoi(argv[2])) || put_fashion(argv[1]) || put_data_files(argv[1])) {
         fprintf(stderr, "pictures: %s: cannot be written\n", argv[1]);
         return 1;
     }
