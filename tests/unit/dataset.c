@@ -1,5 +1,6 @@
 /* The .data file, lists, the class of a path, IDX files: what is accepted, and what is said about the rest.
  */
+#include <glob.h>
 #include <sys/stat.h>
 #include "core/mem.h"
 #include "data/label.h"
@@ -99,6 +100,27 @@ static void bad_data_files(void **state)
     struct data_file *d;
     assert_int_equal(data_file_read(&d, "no.data", &notes, &e), E_FILE);
     assert_string_equal(e.msg, "no.data: no such file");
+}
+
+/* Run from the top of the tree. */
+static void shipped_data_files(void **state)
+{
+    (void)state;
+    glob_t g;
+    assert_int_equal(glob("data/*.data", 0, NULL, &g), 0);
+    said[0] = 0;
+    for (size_t i = 0; i < g.gl_pathc; i++) {
+        struct data_file *d;
+        print_message("%s\n", g.gl_pathv[i]);
+        int rc = data_file_read(&d, g.gl_pathv[i], &notes, &e);
+        if (rc) print_error("%s\n", e.msg);
+        assert_int_equal(rc, OK);
+        assert_true(d->train && d->valid && d->names_n == d->classes);
+        data_file_free(d);
+    }
+    assert_true(g.gl_pathc > 0);
+    assert_string_equal(said, "");
+    globfree(&g);
 }
 
 /* ---- labels ---- */
@@ -433,6 +455,7 @@ int main(void)
         CASE(data_files_as_people_write_them),
         CASE(defaults_and_doubtful_keys),
         CASE(bad_data_files),
+        cmocka_unit_test(shipped_data_files),
         CASE(class_of_a_path),
         CASE(lists_are_labelled),
         CASE(bad_lists),
