@@ -194,6 +194,41 @@ mkfifo fifo
 train "metrics file that is a pipe" "fifo: " good.cfg -metrics fifo
 check "names.list is left alone" test "$(wc -l <names.list)" = 3
 
+# ---- packed images, holdout, resize ----
+mkdir c10 s10 pets
+packed() { # packed WHAT WORDS TRAIN [SED]: training on that path
+    data packed.data "s|^train.*|train = $3|;${4:-}"
+    bad "$1" "$2" classifier train packed.data good.cfg
+}
+head -c 30729 /dev/zero >c10/test_batch.bin
+packed "CIFAR-10 of a wrong size" "test_batch.bin: has 30729 bytes, expected a multiple of 3073" c10/test_batch.bin
+packed "CIFAR-10 without its first batch" "c10: has no data_batch_1.bin of CIFAR-10" c10
+for i in 1 2 3 4 5; do head -c 6146 /dev/zero | tr '\0' '\3' >c10/data_batch_$i.bin; done
+packed "CIFAR-10, a label too large" "data_batch_1.bin: image 0 is of class 3, expected 0..2" c10
+gzip -9 <c10/data_batch_1.bin | head -c -5 >c10/data_batch_3.bin.gz
+rm c10/data_batch_3.bin
+packed "CIFAR-10, truncated gz" "data_batch_3.bin.gz: is truncated" c10
+: >train.bin
+: >x.bin
+packed "CIFAR-100 and 3 classes" "CIFAR-100 has 100 classes, or 20" train.bin
+: >train_X.bin
+packed "STL-10 without labels" "train_X.bin: its labels file is missing" train_X.bin
+printf '\1' >train_y.bin
+packed "an empty STL-10" "train_X.bin: has 0 bytes, expected" train_X.bin
+packed "an unknown .bin" "x.bin: no .bin file of this name" x.bin
+printf '\0\0\11\1\0\0\0\1' >t-images-idx3-ubyte
+: >t-labels-idx1-ubyte
+packed "IDX of a wrong magic" "t-images-idx3-ubyte: starts with 00 00 09 01" t-images-idx3-ubyte
+packed "a folder per class" "pets: is a folder .*darknet classifier prepare pets" pets
+packed "no such folder" "data/gone: no such file or folder" data/gone
+data resize.data '$a resize = 32'
+bad "a list resized" "resize=32x32 is for packed images" classifier train resize.data good.cfg
+data resize.data '$a resize = 32by32'
+bad "a size that is none" "resize=32by32: expected" classifier train resize.data good.cfg
+data holdout.data '$a holdout = 18'
+bad "all held out" "train.list: has 18 images: holdout=18 leaves none" classifier train holdout.data good.cfg
+bad "all held out: valid" "holdout=18 leaves none" classifier valid holdout.data good.cfg good.weights
+
 # ---- states ----
 state=backup/good_last.state
 run_more="-set net.max_batches=30"

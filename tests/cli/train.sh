@@ -190,6 +190,27 @@ check "the images of the last run are those that count" grep -q 'training images
 run plain plain.cfg -resume plain/plain_last.state -set net.max_batches=23
 check "the same images are not pointed out" sh -c "! grep -q 'training images' plain.err"
 
+# ---- a holdout ----
+held() { # held SEED N COMMAND...: with N images held out by that seed; held.out and held.err
+    sed "s|^backup.*|backup = held|;\$a holdout = $2\nholdout_seed = $1" mini.data >held.data
+    local command=$3
+    shift 3
+    "$DARKNET" classifier $command held.data plain.cfg "$@" >held.out 2>held.err
+}
+check "training with a holdout" held 0 6 train
+check "it is said how many are held out" grep -q 'held.data: 6 training images are held out' held.err
+check "training has the others" grep -qx 12 held.out
+check "validation has these" grep -q '^validation .* 6 images' held.out
+check "valid with a holdout" held 0 6 valid held/plain_final.weights
+check "it is on the images held out" grep -q '^6 images: ' held.out
+check "and said so" grep -q 'held.data: validation is on the 6 images held out of train=.*valid= is not read' held.err
+check "the same choice resumes" held 0 6 train -resume held/plain_last.state -set net.max_batches=21
+check "nothing is pointed out" sh -c "! grep -q 'training images are not' held.err"
+check "another choice resumes" held 1 6 train -resume held/plain_last.state -set net.max_batches=22
+check "it is pointed out" grep -q 'training images are not those of this state' held.err
+held 1 5 train -resume held/plain_last.state -set net.max_batches=23
+check "another number is an error" grep -q '^darknet: .*training images 12, this run has 13' held.err
+
 # ---- an output that cannot be written ----
 if [ -c /dev/full ]; then
     sed "s|^backup.*|backup = full|" mini.data >full.data
