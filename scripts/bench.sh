@@ -229,6 +229,7 @@ part_loader() {
     mkdir -p $work/data && $bin/pictures $work/data 2000 || exit 1
     load packed "packed 28x28, no augmentation" packed.data cfg/fmnist-lenet.cfg
     load packed_augmented "packed 28x28 to 3x32x32, pad_crop, flip" packed.data cfg/cifar10-resnet18.cfg
+    load cifar "packed 3x32x32, pad_crop, flip, mean and std" cifar.data cfg/cifar10-resnet18.cfg
     load png "PNG 64x64 to 3x32x32, crop, angle, aspect, flip, colours" png.data cfg/cifar10-resnet18.cfg net.pad_crop=0 \
         net.min_crop=32 net.max_crop=48 net.angle=7 net.aspect=.75 net.hue=.1 net.saturation=.75 net.exposure=.75
     rm -rf $work/data

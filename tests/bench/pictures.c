@@ -1,7 +1,7 @@
-/* Writes what the loader is timed on: PNG files of 64x64 with a list of them, and a packed set of the size of
- * Fashion-MNIST's images.
+/* Writes what the loader is timed on: PNG files of 64x64 with a list of them, and packed sets with images of
+ * the size of Fashion-MNIST's and CIFAR's.
  *
- *   pictures FOLDER COUNT       FOLDER must exist; writes png.data and packed.data into it */
+ *   pictures FOLDER COUNT       FOLDER must exist; writes png.data, packed.data and cifar.data into it */
 #include "core/rng.h"
 #include "unit/picture.h"
 
@@ -54,6 +54,21 @@ static int put_fashion(const char *folder)
     return bad;
 }
 
+/* One batch of CIFAR-10. */
+static int put_cifar(const char *folder)
+{
+    enum { RECORD = 1 + 3 * 32 * 32 };
+    char path[1024];
+    size_t n = (size_t)PACKED_COUNT * RECORD;
+    uint8_t *bytes = malloc(n);
+    if (!bytes) return -1;
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)rng_below(3, i, i % RECORD ? 256 : 10);
+    snprintf(path, sizeof path, "%s/data_batch_1.bin", folder);
+    int bad = put_bytes(path, bytes, n);
+    free(bytes);
+    return bad;
+}
+
 static int put_data_files(const char *folder)
 {
     char path[1024], text[4096];
@@ -65,6 +80,9 @@ static int put_data_files(const char *folder)
     if (put_text(path, text)) return -1;
     snprintf(path, sizeof path, "%s/packed.data", folder);
     snprintf(text, sizeof text, "classes=10\ntrain=%s/train-images-idx3-ubyte\n", folder);
+    if (put_text(path, text)) return -1;
+    snprintf(path, sizeof path, "%s/cifar.data", folder);
+    snprintf(text, sizeof text, "classes=10\ntrain=%s/data_batch_1.bin\n", folder);
     return put_text(path, text);
 }
 
@@ -74,7 +92,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: pictures FOLDER COUNT\n");
         return 2;
     }
-    if (put_pictures(argv[1], atoi(argv[2])) || put_fashion(argv[1]) || put_data_files(argv[1])) {
+    if (put_pictures(argv[1], atoi(argv[2])) || put_fashion(argv[1]) || put_cifar(argv[1]) ||
+        put_data_files(argv[1])) {
         fprintf(stderr, "pictures: %s: cannot be written\n", argv[1]);
         return 1;
     }
