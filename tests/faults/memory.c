@@ -6,6 +6,7 @@
 #include "test.h"
 #include "core/mem.h"
 #include "core/text.h"
+#include "data/dataset.h"
 #include "darknet.h"
 #include "data/folder.h"
 #include "net/net.h"
@@ -173,29 +174,102 @@ static int run_all(const char *device, struct err *e)
     return rc;
 }
 
-static void sweep(const char *device, int ever)
+/* run(WHAT) with the nth allocation failing, for every n. */
+static void sweep(int (*run)(const char *, struct err *), const char *what, int ever, long least)
 {
     long n = 0;
     int rc;
     do {
         struct err e = { 0 };
         fail_at_allocation(++n, ever);
-        rc = run_all(device, &e);
+        rc = run(what, &e);
         int failed = memory.asked >= n,
             good = rc == (failed ? E_MEM : OK) && !memory.live && (!rc || (e.code == rc && *e.msg));
         if (!good)
-            print_error("%s: allocation %ld: %d '%s', %ld blocks left\n", device, n, rc, e.msg, memory.live);
+            print_error("%s: allocation %ld: %d '%s', %ld blocks left\n", what, n, rc, e.msg, memory.live);
         assert_true(good);
     } while (memory.asked >= n);
-    print_message("%s: %ld allocations\n", device, n - 1);
-    assert_true(n > 100);
+    print_message("%s: %ld allocations\n", what, n - 1);
+    assert_true(n > least);
 }
 
 static void every_allocation_of_a_run(void **state)
 {
     (void)state;
     for (int i = 0; backend_at(i); i++)
-        for (int ever = 0; ever < 2; ever++) sweep(backend_at(i)->name, ever);
+        for (int ever = 0; ever < 2; ever++) sweep(run_all, backend_at(i)->name, ever, 100);
+}
+
+/* ---- data sets ---- */
+
+static void put(const char *name, const void *bytes, size_t n)
+{
+    FILE *f = fopen(name, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int open_sets(const char *path, struct err *e)
+{
+    struct data_file *d = NULL;
+    struct dataset *train = NULL, *valid = NULL;
+    int rc = data_file_read(&d, path, NULL, e);
+    if (!rc) rc = dataset_open(&train, d, SPLIT_TRAIN, NULL, e);
+    if (!rc) rc = dataset_open(&valid, d, SPLIT_VALID, NULL, e);
+    dataset_close(valid);
+    dataset_close(train);
+    data_file_free(d);
+    return rc;
+}
+
+/* In the current folder: a list, and packed files of each kind. Returns how many .data files. */
+static int put_sets(void)
+{
+    static const char *const text[] = {
+        "classes=2\nlabels=names\nnames=names\ntrain=list\nholdout=1\n",
+        "classes=2\ntrain=t-images-idx3-ubyte\nholdout=1\nresize=3\n",
+        "classes=2\ntrain=.\nvalid=data_batch_1.bin\n",
+        "classes=2\ntrain=train_X.bin\nvalid=train_X.bin\n",
+    };
+    enum { FILES = sizeof text / sizeof *text };
+    static const char idx[16 + 2] = "\0\0\10\3\0\0\0\2\0\0\0\1\0\0\0\1";
+    static const uint8_t zeros[2 * 3 * 96 * 96];
+    put("names", "cat\ndog\n", 8);
+    put("list", "1_cat\n2_dog\n", 12);
+    put("t-images-idx3-ubyte", idx, sizeof idx);
+    put("t-labels-idx2-int", "\0\0\14\2\0\0\0\2\0\0\0\1\0\0\0\0\0\0\0\1", 20);
+    for (int i = 1; i <= 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data_batch_%d.bin", i);
+        put(name, zeros, 3073);
+    }
+    put("train_X.bin", zeros, sizeof zeros);
+    put("train_y.bin", "\1\2", 2);
+    for (int i = 0; i < FILES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.data", i);
+        put(name, text[i], strlen(text[i]));
+    }
+    return FILES;
+}
+
+static void every_allocation_of_a_data_set(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/memory-XXXXXX", command[64], home[400];
+    assert_non_null(getcwd(home, sizeof home));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    int n = put_sets();
+    for (int i = 0; i < n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.data", i);
+        for (int ever = 0; ever < 2; ever++) sweep(open_sets, name, ever, 12);
+    }
+    assert_int_equal(chdir(home), 0);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
 /* ---- outside: a call that fails for want of memory can be made again ---- */
@@ -316,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_a_run),
+        cmocka_unit_test(every_allocation_of_a_data_set),
         cmocka_unit_test(handles_survive),
         cmocka_unit_test(every_allocation_of_prepare),
     };
