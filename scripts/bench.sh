@@ -5,7 +5,8 @@
 #   scripts/bench.sh [speed|itra|loader|torch|darknet|ceiling]...      default: all that this machine can run
 #
 # Environment: THREADS (2); REPEATS (5), the rounds of a comparison, ten times as many for the small net; CEILING and
-# CEILING_LIST, a program that runs the bare operations of ResNet-18 in the library, and its list of them (no default).
+# CEILING_LISTS, a program that runs the bare operations of a net in the library, and the folder with a list of them
+# for each net, as in resnet18.txt (no default).
 #
 # Whatever is compared takes turns, step by step, so that a change of the machine's pace meets both; a ratio is the
 # median over the rounds of the ratio within a round.
@@ -16,7 +17,7 @@ threads=${THREADS:-2} repeats=${REPEATS:-5}
 work=build/bench bin=build/float/tests/bench
 results=$work/bench.txt
 python=/usr/bin/python3 darknet=/usr/lib/darknet
-nets="resnet18 lenet"
+nets="resnet18 vgg13 mobilenetv2 lenet" few="resnet18 lenet"
 pa='' pb=''
 
 die() {
@@ -26,15 +27,15 @@ die() {
 
 cfg_of() { # cfg_of NET
     case $1 in
-    resnet18) echo cfg/cifar10-resnet18.cfg ;;
     lenet) echo cfg/fmnist-lenet.cfg ;;
+    *) echo "cfg/cifar10-$1.cfg" ;;
     esac
 }
 
 rounds_of() { # rounds_of NET: the small net's steps are short, so it takes more of them
     case $1 in
-    resnet18) echo "$repeats" ;;
     lenet) echo $((10 * repeats)) ;;
+    *) echo "$repeats" ;;
     esac
 }
 
@@ -141,7 +142,7 @@ part_speed() {
 }
 
 part_itra() {
-    for net in $nets; do
+    for net in $few; do
         title "[itra] against none: $net, batch 150, 10 classes; cost of an iteration"
         ours a "$net" itra.lambda=0
         for mode in "pair=split" "pair=memory" "pair=loader gradient=first" "pair=loader gradient=both" \
@@ -184,7 +185,7 @@ part_darknet() {
     title "Debian's darknet, batch 8 (time per image; it computes in one thread)"
     ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -isystem $darknet/include tests/bench/darknet_step.c \
         -o $work/darknet_step -L$darknet -ldarknet -Wl,-rpath,$darknet -lm || die "darknet_step does not compile"
-    for net in $nets; do
+    for net in $few; do
         ./darknet strip "$(cfg_of "$net")" "$pipes/$net.cfg" || exit 1
         sed -i 's/^batch=.*/batch=8/' "$pipes/$net.cfg"
         against darknet "$net" 3 $work/darknet_step "$pipes/$net.cfg"
@@ -192,12 +193,11 @@ part_darknet() {
 }
 
 # The best of both: that is what the ceiling program tells.
-part_ceiling() {
-    title "the library's bare operations, batch 150: $CEILING"
-    ours a resnet18 itra.lambda=0
+ceiling() { # ceiling NET
+    ours a "$1" itra.lambda=0
     i=0
     while [ "$i" -lt 5 ]; do
-        OMP_NUM_THREADS=$threads "$CEILING" 150 0 0 "$CEILING_LIST" | sed -n 's/.* \([0-9.]*\) img.*/ceiling \1/p'
+        OMP_NUM_THREADS=$threads "$CEILING" 150 0 0 "$CEILING_LISTS/$1.txt" | sed -n 's/.* \([0-9.]*\) img.*/ceiling \1/p'
         for _ in 1 2 3; do
             turn_a
             calc 'ours %.2f\n' "1 / $time_a"
@@ -207,10 +207,17 @@ part_ceiling() {
     stop_a
     top=$(awk '$1 == "ceiling" && $2 > m { m = $2 } END { print m }' "$pipes/rounds")
     best=$(awk '$1 == "ours" && $2 > m { m = $2 } END { print m }' "$pipes/rounds")
-    [ -n "$top" ] || die "$CEILING 150 0 0 $CEILING_LIST prints no images per second"
-    report ceiling.images "$top" images/s "ResNet-18: the bare operations, best"
-    report ceiling.ours "$best" images/s "ResNet-18: ours, best"
-    report ceiling.share "$(calc %.1f "100 * $best / $top")" % "ours reaches"
+    [ -n "$top" ] || die "$CEILING 150 0 0 $CEILING_LISTS/$1.txt prints no images per second"
+    report "ceiling.$1.images" "$top" images/s "$1: the bare operations, best"
+    report "ceiling.$1.ours" "$best" images/s "$1: ours, best"
+    report "ceiling.$1.share" "$(calc %.1f "100 * $best / $top")" % "$1: ours reaches"
+}
+
+part_ceiling() {
+    title "the library's bare operations, batch 150: $CEILING"
+    for net in $nets; do
+        [ ! -e "$CEILING_LISTS/$net.txt" ] || ceiling "$net"
+    done
 }
 
 load() { # load NAME TEXT DATA CFG [SECTION.KEY=VALUE]...
@@ -241,7 +248,7 @@ possible() { # possible PART: or says why not
     case $1 in
     torch) $python -c 'import torch' 2>/dev/null || echo "python3-torch is not installed" ;;
     darknet) [ -e $darknet/libdarknet.so ] || echo "Debian's darknet is not installed" ;;
-    ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LIST:-}" ] || echo "CEILING and CEILING_LIST are not set" ;;
+    ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LISTS:-}" ] || echo "CEILING and CEILING_LISTS are not set" ;;
     speed | itra | loader) ;;
     *) echo "no such part: expected speed, itra, loader, torch, darknet or ceiling" ;;
     esac
