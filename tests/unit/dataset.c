@@ -113,6 +113,8 @@ static void shipped_data_files(void **state)
         struct data_file *d;
         print_message("%s\n", g.gl_pathv[i]);
         int rc = data_file_read(&d, g.gl_pathv[i], &notes, &e);
+        if (rc == E_FILE && !strcmp(e.msg, "data/imagenet/names.txt: no such file"))
+            continue; /* scripts/get-imagenet.sh writes it */
         if (rc) print_error("%s\n", e.msg);
         assert_int_equal(rc, OK);
         assert_true(d->train && d->valid && d->names_n == d->classes);
