@@ -6,7 +6,7 @@
 #include "net/net.h"
 
 struct center {
-    double lambda, alpha;
+    double lambda, alpha, warmup;
     struct param *centers, *sum,
         *count;                       /* classes x d; of this step's sub-mini-batches: sum of (c - h), rows */
     struct buffer *h, *g, *c, *s, *n; /* host: features, gradient, and the three params */
@@ -15,10 +15,11 @@ struct center {
 static const struct key keys[] = {
     REAL_KEY(center, lambda, 0.1, 0, 1e6, "weight of the loss; 0: training as without the section"),
     REAL_KEY(center, alpha, 0.5, 0, 1, "pace of the centers"),
+    WARMUP_KEY(center, 0),
     { 0 },
 };
 
-static const char *const examples[] = { "lambda=0.3", NULL };
+static const char *const examples[] = { "lambda=0.3", "lambda=2\nalpha=0.3\nwarmup=4", NULL };
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
@@ -62,7 +63,7 @@ static void move(const struct center *s, size_t k, size_t d)
 }
 
 /* Loss before lambda; g gets its gradient, sums and counts go on. */
-static double measure(struct center *s, const struct pass *p, size_t d)
+static double measure(struct center *s, const struct pass *p, double lambda, size_t d)
 {
     const real *h = s->h->data;
     real *c = s->c->data, *sum = s->s->data, *n = s->n->data, *g = s->g->data;
@@ -74,7 +75,7 @@ static double measure(struct center *s, const struct pass *p, size_t d)
             double z = (double)h[i * d + t] - (double)c[j * d + t];
             loss += z * z;
             sum[j * d + t] -= (real)z;
-            g[i * d + t] = (real)(s->lambda * z / p->scored);
+            g[i * d + t] = (real)(lambda * z / p->scored);
         }
     }
     return loss / (2.0 * p->scored);
@@ -89,8 +90,8 @@ static int forward(struct layer *l, const struct pass *p)
     TRY(param_get(s->count, s->n->data));
     if (!p->add && !p->hold) move(s, k, d);
     TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, s->h->data));
-    l->loss = measure(s, p, d);
-    l->weight = s->lambda;
+    l->weight = s->lambda * layer_warmup(l, p, s->warmup);
+    l->loss = measure(s, p, l->weight, d);
     if (p->hold) return OK;
     TRY(param_set(s->centers, s->c->data));
     TRY(param_set(s->sum, s->s->data));

@@ -8,13 +8,11 @@
 #include "net/net.h"
 
 enum { MEDIAN = -1, POOLED = -2 }; /* words of bandwidth= */
-enum { AUTO = -1 };                /* of warmup= */
 static const char *const bandwidths[] = { "median", "pooled", NULL };
 static const char *const averages[] = { "all", "present", NULL };
 static const char *const pairs[] = { "loader", "split", "memory", NULL };
 static const char *const matches[] = { "random", "class", NULL };
 static const char *const gradients[] = { "both", "first", NULL };
-static const char *const warmups[] = { "auto", NULL };
 
 struct itra {
     double lambda, kernel_mul, bandwidth, warmup;
@@ -45,8 +43,7 @@ static const struct key keys[] = {
              "S2: a second mini-batch, half of the mini-batch, or the one before"),
     WORD_KEY(itra, match, 0, matches, "pair=loader: S2 at random, or row by row of the classes of S1"),
     WORD_KEY(itra, gradient, 0, gradients, "into both mini-batches, or S1 only"),
-    EITHER_KEY(itra, warmup, AUTO, 0, 1e9, warmups,
-               "lambda follows what the classifier has learnt, or rises over so many iterations (0: none)"),
+    WARMUP_KEY(itra, WARMUP_AUTO),
     INT_KEY(itra, every, 1, 1, 1 << 20, "k: on every k-th iteration only, with k*lambda"),
     { 0 },
 };
@@ -106,16 +103,6 @@ static int build(struct layer *l, struct builder *b, struct err *e)
               : fail_at(e, E_MEM, l->cfg, l->line, "[itra]: not enough memory for pairs of %zu rows", rows);
 }
 
-/* Lambda in force: rises linearly, or with what the classifier knows: 1 - A / ln K. */
-static double lambda_now(const struct itra *s, const struct layer *l, const struct pass *p)
-{
-    if (s->warmup == AUTO) {
-        double known = p->ce_average < 0 || l->classes < 2 ? 0 : 1 - p->ce_average / log(l->classes);
-        return s->lambda * fmin(fmax(known, 0), 1);
-    }
-    return s->warmup > 0 ? s->lambda * fmin(1, (double)p->iteration / s->warmup) : s->lambda;
-}
-
 /* Puts the mini-batch before behind the present one, and the present one in its place. Sets the rows of S2.
  */
 static int exchange(struct itra *s, const struct pass *p, size_t d)
@@ -165,7 +152,7 @@ static int forward(struct layer *l, const struct pass *p)
     struct itra *s = l->self;
     size_t d = shape_row(l->in[0]->x.shape);
     real *h = s->h->data, *g = s->g->data;
-    l->weight = lambda_now(s, l, p);
+    l->weight = s->lambda * layer_warmup(l, p, s->warmup);
     l->loss = NAN;
     s->applied = p->iteration % (uint64_t)s->every == 0;
     if (!s->applied && s->pair != PAIR_MEMORY) return OK;

@@ -1,4 +1,5 @@
 #include "layer.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,17 @@ const struct key layer_common_keys[] = {
     INT_KEY(layer_common, dontloadscales, 0, 0, 1, "1: the .weights file lacks its batch-norm triple"),
     { 0 },
 };
+
+const char *const warmup_words[] = { "auto", NULL };
+
+double layer_warmup(const struct layer *l, const struct pass *p, double warmup)
+{
+    if (warmup == WARMUP_AUTO) {
+        double known = p->ce_average < 0 || l->classes < 2 ? 0 : 1 - p->ce_average / log(l->classes);
+        return fmin(fmax(known, 0), 1);
+    }
+    return warmup > 0 ? fmin(1, (double)p->iteration / warmup) : 1;
+}
 
 const struct layer_ops *layer_at(int i)
 {

@@ -186,6 +186,17 @@ struct layer_common {
     double learning_rate;
     int stopbackward, dontload, dontloadscales;
 };
+/* The key warmup= of a training-only loss: it may win before the classes have come apart, and features that
+ * have collapsed into one point do not come back. */
+enum { WARMUP_AUTO = -1 };
+extern const char *const warmup_words[];
+#define WARMUP_KEY(type, standard)                                                                           \
+    EITHER_KEY(type, warmup, standard, 0, 1e9, warmup_words,                                                 \
+               "lambda follows what the classifier has learnt, or rises over so many iterations (0: none)")
+/* The share of lambda in force in this pass: rises linearly, or is what the classifier knows, 1 - A / ln K of
+ * pass->ce_average. */
+double layer_warmup(const struct layer *, const struct pass *, double warmup);
+
 extern const struct key layer_common_keys[];
 
 #endif
