@@ -17,7 +17,7 @@ LITERAL = {"warmup": "0", "root": "1", "gradient": "both", "pair": "loader", "ma
            "average": "all", "every": "1"}
 
 # What fetches the files that data/NAME.data names.
-FETCH = {"fmnist": "scripts/deps.sh test", "kmnist": "scripts/get-kmnist.sh", "qmnist": "scripts/get-qmnist.sh",
+FETCH = {"fmnist": "scripts/get-fmnist.sh", "kmnist": "scripts/get-kmnist.sh", "qmnist": "scripts/get-qmnist.sh",
          "cifar10": "scripts/get-cifar10.sh", "cifar100": "scripts/get-cifar100.sh", "stl10": "scripts/get-stl10.sh",
          "imagenet": "scripts/get-imagenet.sh"}
 
@@ -134,8 +134,10 @@ def smooth(strength: float, classes: int, paper: tuple[float, ...] = ()) -> Cell
     return Cell(f"smooth-{strength:g}", ("itra.lambda=0", f"net.label_smooth_eps={eps:.6g}"), paper)
 
 
-def center(strength: str, paper: tuple[float, ...] = ()) -> Cell:
-    return Cell(f"center-{float(strength):g}", ("itra.lambda=0", f"center.lambda={strength}"), paper, 1.02)
+def center(strength: str, paper: tuple[float, ...] = (), **keys: str) -> Cell:
+    name = f"center-{float(strength):g}" + "".join(f"-{k}{v}" for k, v in keys.items())
+    sets = ("itra.lambda=0", f"center.lambda={strength}", *(f"center.{k}={v}" for k, v in keys.items()))
+    return Cell(name, sets, paper, 1.02)
 
 
 def itra(strength: str, recipe: str, paper: tuple[float, ...] = (), **keys: str) -> Cell:
@@ -157,8 +159,14 @@ def method_cells(block: str, classes: int, lambdas: tuple[str, ...] = ()) -> Cal
     return cells
 
 
+# Other ways to pair, to measure and to pay, one at a time.
+MODES = ({"pair": "split"}, {"pair": "memory"}, {"every": "16"}, {"gradient": "first"}, {"bandwidth": "pooled"},
+         {"match": "class"}, {"conditional": "0"})
+
+
 def grid_cells(block: str) -> Callable[[str, str], list[Cell]]:
-    """At small scale with our recipe also every root and warmup, to choose from; otherwise as in the paper."""
+    """At small scale with our recipe also every root and warmup, to choose from, and every mode at one strength;
+    otherwise as in the paper."""
     paper, chosen = PAPER[block], PAPER_LAMBDA[block]
     full = method_cells(block, 10, LAMBDAS)
 
@@ -167,9 +175,13 @@ def grid_cells(block: str) -> Callable[[str, str], list[Cell]]:
             return full(scale, recipe)
         plain = [baseline(paper["baseline"]), smooth(.1, 10, paper["smooth"]), center(".05"),
                  center(".1", paper["center"])]
-        choices = [{}] if recipe == "paper" else [{"root": r, "warmup": w} for r in "10" for w in ("auto", "0")]
-        return plain + [itra(v, recipe, paper["itra"] if v == chosen else (), **keys)
-                        for keys in choices for v in LAMBDAS]
+        if recipe == "paper":
+            return plain + [itra(v, recipe, paper["itra"] if v == chosen else ()) for v in LAMBDAS]
+        softly = [center(s, warmup="auto") for s in (".05", ".1")]
+        grid = [itra(v, recipe, paper["itra"] if v == chosen else (), root=root, warmup=warmup)
+                for warmup in ("auto", "0") for root in "10" for v in LAMBDAS]
+        modes = [itra(".8", recipe, root="1", warmup="auto", **mode) for mode in MODES]
+        return plain + softly + grid[:2 * len(LAMBDAS)] + modes + grid[2 * len(LAMBDAS):]
     return cells
 
 
@@ -225,7 +237,7 @@ HOLDOUT = (("holdout", "5000"),)
 FOR_30_EPOCHS = ("net.max_batches=1000", "net.valid_every=5")
 KMNIST_PIXELS = ("net.mean=.192", "net.std=.348")
 # Images/s of training, two threads, one machine (README.md, "Measured"): the order of magnitude is what counts.
-SPEED = {"conv5-quarter": 1300, "conv5": 90, "lenet": 7000, "resnet18": 133, "vgg13": 320, "mobilenetv2": 200,
+SPEED = {"conv5-quarter": 1300, "conv5": 90, "lenet": 7000, "resnet18": 133, "vgg13": 360, "mobilenetv2": 200,
          "resnet101": 22, "imagenet-resnet18": 20, "imagenet-resnet50": 8}
 
 
