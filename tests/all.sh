@@ -19,9 +19,9 @@ export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 # Units, faults and the registry under sanitizers; gradients in double, where they mean something; the lock-free parts of
 # the loader under the thread sanitizer; the rest as built for users.
 exec tests/run.sh \
-    $(programs $san unit layers faults train | grep -v gradient) $san/tests/fuzz/replay \
+    $(programs $san unit layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $double/tests/unit/ref $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
-    $float/tests/layers/parity \
+    $float/tests/layers/parity $float/tests/train/cfgs \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/cli/*.sh
