@@ -3,7 +3,7 @@
 # make demo         train with and without [itra] on Fashion-MNIST, compare, plot
 # make test         everything that continuous integration runs
 # make bench        how fast, against PyTorch and Debian's darknet where they are installed
-# make golden       every layer against Debian's darknet          make oracle-cfgs   its classifier cfgs, forward
+# make golden       every layer against Debian's darknet          make oracle-cfgs   classifier cfgs, forward
 # make fuzz         the fuzzers, a minute each                    make lint          rules a compiler does not check
 #
 # Variants never mix: objects live in build/<variant>/.
@@ -100,8 +100,8 @@ fuzz:
 golden: darknet check-programs
 	@tests/golden/run.sh $(B)
 
-# Debian's classifier cfgs, forward, in libdarknet and here: minutes, so not part of `make test`.
-oracle-cfgs: $(B)/tests/golden/cfgs
+# Debian's classifier cfgs and ours, forward, in libdarknet and here: minutes, so not part of `make test`.
+oracle-cfgs: darknet $(B)/tests/golden/cfgs
 	@tests/golden/cfgs.sh $(B)
 
 tests/bin/itra-golden: tests/golden/itra-golden.sh $(B)/tests/golden/itra FORCE
