@@ -41,8 +41,8 @@ static void place(int i, int in, int out, int *at, float *share)
 
 static size_t after(int at, int in) { return at + 1 < in ? 1 : 0; }
 
-/* rows x in -> rows x out */
-static void stretch_rows(const float *from, size_t rows, int in, float *to, int out)
+/* rows x in -> rows x out; rows few enough to stay in the cache while each output visits them all */
+static void stretch_few(const float *from, size_t rows, int in, float *to, int out)
 {
     for (int i = 0; i < out; i++) {
         int at;
@@ -53,6 +53,13 @@ static void stretch_rows(const float *from, size_t rows, int in, float *to, int 
         for (size_t r = 0; r < rows; r++, p += in)
             to[r * (size_t)out + (size_t)i] = (1 - share) * p[0] + share * p[next];
     }
+}
+
+static void stretch_rows(const float *from, size_t rows, int in, float *to, int out)
+{
+    enum { FEW = 8 };
+    for (size_t r = 0; r < rows; r += FEW)
+        stretch_few(from + r * (size_t)in, rows - r < FEW ? rows - r : FEW, in, to + r * (size_t)out, out);
 }
 
 /* in x w -> out x w */
