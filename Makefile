@@ -24,9 +24,11 @@ VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(if $(filter 0,$(ONEDNN)),-r
 B       := build/$(VARIANT)
 
 BACKENDS := $(if $(filter 1,$(ONEDNN)),cpu) ref
+DECODERS := stb
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c) \
-            $(LAYERS:%=src/layers/%.c) $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c)))
+            $(LAYERS:%=src/layers/%.c) $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c)) \
+            $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
 LIB_OBJ  := $(SRC:%.c=$(B)/%.o)
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
@@ -49,13 +51,16 @@ darknet: $(B)/darknet FORCE
 $(B)/darknet: $(APP_OBJ) $(LIB_OBJ)
 	$(CC) -o $@ $^ $(LDLIBS)
 
-# The folder is the registry: one LAYER(name) or BACKEND(name) line per file or folder. Rewritten when it changes.
+# The folder is the registry: one LAYER(name), BACKEND(name), DECODER(name) line per file or folder. Rewritten when it changes.
 $(B)/layers.inc: FORCE
 	@mkdir -p $(B)
 	@printf 'LAYER(%s)\n' $(LAYERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/backends.inc: FORCE
 	@mkdir -p $(B)
 	@printf 'BACKEND(%s)\n' $(BACKENDS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/decoders.inc: FORCE
+	@mkdir -p $(B)
+	@printf 'DECODER(%s)\n' $(DECODERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # One plain line where a library is missing, before a compiler says it in fifty.
 HEADERS := $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h
@@ -64,10 +69,11 @@ $(B)/headers:
 	    { echo "make: $$h is missing: run scripts/deps.sh build$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
 	@mkdir -p $(B); touch $@
 
-$(B)/src/%.o: src/%.c Makefile | $(B)/headers $(B)/layers.inc $(B)/backends.inc
+REGISTRIES := $(B)/layers.inc $(B)/backends.inc $(B)/decoders.inc
+$(B)/src/%.o: src/%.c Makefile | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
-$(B)/tests/%.o: tests/%.c Makefile | $(B)/layers.inc $(B)/backends.inc
+$(B)/tests/%.o: tests/%.c Makefile | $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests -c -o $@ $<
 

@@ -11,9 +11,10 @@ inc=build/fuzz/inc
 mkdir -p $inc
 for f in src/layers/*.c; do echo "LAYER($(basename "$f" .c))"; done >$inc/layers.inc
 echo 'BACKEND(ref)' >$inc/backends.inc
+echo 'DECODER(stb)' >$inc/decoders.inc
 for target in "$@"; do
     clang -std=c11 -D_POSIX_C_SOURCE=200809L -O1 -g -fsanitize=fuzzer,address,undefined -Wno-unknown-pragmas \
-        -I$inc -Isrc -Iinclude -Itests src/core/*.c src/net/*.c src/layers/*.c src/data/*.c src/train/*.c \
+        -I$inc -Isrc -Iinclude -Itests src/core/*.c src/net/*.c src/layers/*.c src/data/*.c src/data/decoders/stb.c src/train/*.c \
         src/backend/backend.c src/backend/ref/*.c tests/fuzz/"$target".c -o build/fuzz/"$target" -lz -lm -pthread
     mkdir -p build/fuzz/found/"$target"
     build/fuzz/"$target" -max_total_time="$seconds" -artifact_prefix=build/fuzz/ build/fuzz/found/"$target" \

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "darknet.h"
 #include "core/text.h"
+#include "data/decoder.h"
 
 static void print_keys(const struct key *keys)
 {
@@ -100,5 +101,7 @@ int cli_version(const struct cli *c, struct err *e)
     printf("darknet %s\n", DN_VERSION);
     for (int i = 0; backend_at(i); i++)
         printf("device %s%s: %s\n", backend_at(i)->name, i ? "" : " (default)", backend_at(i)->version());
+    for (int i = 0; decoder_at(i); i++)
+        printf("images %s: %s\n", decoder_at(i)->name, decoder_at(i)->version());
     return OK;
 }

@@ -23,7 +23,7 @@ static int load_image(const struct prediction *p, const char *path, struct err *
     const struct net_config *c = &p->s.net->config;
     uint8_t *pixels;
     int w, h;
-    TRY(image_decode(path, c->channels, &pixels, &w, &h, e));
+    TRY(image_decode(path, c->channels, 0, &pixels, &w, &h, e));
     int rc = p->center ? image_center(pixels, c->channels, w, h, c->width, c->height, p->x, e)
                        : image_letterbox(pixels, c->channels, w, h, c->width, c->height, p->x, e);
     mem_free(pixels);

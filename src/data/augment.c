@@ -1,4 +1,5 @@
 #include "augment.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include "core/mem.h"
@@ -56,11 +57,21 @@ struct map {
     double y0, yx, yy;
 };
 
+static double draw_aspect(const struct augment *a, uint64_t key)
+{
+    return factor(key, DRAW_ASPECT, DRAW_ASPECT_SIDE, a->aspect);
+}
+
+static int draw_length(const struct augment *a, uint64_t key)
+{
+    int least = a->min_crop > 0 ? a->min_crop : a->w, most = a->max_crop > 0 ? a->max_crop : a->w;
+    return integer_between(key, DRAW_LENGTH, least, most);
+}
+
 static struct map draw_map(const struct augment *a, uint64_t key, int iw, int ih)
 {
-    double aspect = factor(key, DRAW_ASPECT, DRAW_ASPECT_SIDE, a->aspect);
-    int least = a->min_crop > 0 ? a->min_crop : a->w, most = a->max_crop > 0 ? a->max_crop : a->w;
-    int length = integer_between(key, DRAW_LENGTH, least, most);
+    double aspect = draw_aspect(a, key);
+    int length = draw_length(a, key);
     /* Darknet: length / min(h, w aspect), the denominator cut to an integer. The height counts in units of
      * the crop's shape, so that length = width just covers the crop in either direction (Darknet has square
      * crops only). */
@@ -73,6 +84,16 @@ static struct map draw_map(const struct augment *a, uint64_t key, int iw, int ih
     double left = (dx - a->w / 2.) * px, top = (dy - a->h / 2.) * py;
     return (struct map){ iw / 2. + c * left - s * top, c * px, -s * py,
                          ih / 2. + s * left + c * top, s * px, c * py };
+}
+
+int augment_shorter(const struct augment *a, uint64_t key)
+{
+    if (a->pad_crop > 0) return a->w > a->h ? a->w : a->h;
+    /* From draw_map: a step to the right is aspect/scale pixels of the image, one down 1/scale. Both are at
+     * least 1 when `side` is at least this: */
+    double aspect = draw_aspect(a, key), side = draw_length(a, key) * fmax(1, 1 / aspect);
+    double width = side / aspect, height = side * a->h / a->w, shorter = ceil(fmax(width, height));
+    return shorter < INT_MAX ? (int)shorter : 0;
 }
 
 /* Value 0..255 at (x, y) of one plane, bilinear; outside is black. */

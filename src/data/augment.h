@@ -21,6 +21,12 @@ struct augment {
 int augment_image(const struct augment *, uint64_t key, const uint8_t *pixels, int iw, int ih, float *x,
                   struct err *);
 
+/* How long the shorter side of an image must be for augment_image not to enlarge any of its pixels under this
+ * key: a smaller version of the image that keeps to it (image_decode's `shorter`) serves as well. What is
+ * cut, turned and mirrored is chosen in proportion to the image's size, so the key shows the same view of
+ * either. */
+int augment_shorter(const struct augment *, uint64_t key);
+
 /* (x - mean) / std per channel, in place; what validation and prediction apply too. */
 void augment_normalise(const struct augment *, float *x);
 

@@ -293,9 +293,10 @@ void dataset_close(struct dataset *d)
 
 /* ---- samples ---- */
 
-int dataset_image(const struct dataset *d, int i, int c, uint8_t **pixels, int *w, int *h, struct err *e)
+int dataset_image(const struct dataset *d, int i, int c, int shorter, uint8_t **pixels, int *w, int *h,
+                  struct err *e)
 {
-    if (!d->pixels) return image_decode(d->path[i], c, pixels, w, h, e);
+    if (!d->pixels) return image_decode(d->path[i], c, shorter, pixels, w, h, e);
     *pixels = NULL;
     if (c != 1 && c != 3) return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", c);
     size_t n = (size_t)d->h * (size_t)d->w, size = n * (size_t)d->c;

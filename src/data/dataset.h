@@ -61,8 +61,9 @@ int list_line(const char *path, int i);
 /* The list `labels`, which must have exactly `classes` entries; list_free it. */
 int labels_read(char ***label, const struct data_file *, struct err *);
 
-/* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted. The
- * caller owns *pixels (mem_free). */
-int dataset_image(const struct dataset *, int i, int c, uint8_t **pixels, int *w, int *h, struct err *);
+/* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted.
+ * `shorter` is image_decode's, for lists. The caller owns *pixels (mem_free). */
+int dataset_image(const struct dataset *, int i, int c, int shorter, uint8_t **pixels, int *w, int *h,
+                  struct err *);
 
 #endif

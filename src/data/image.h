@@ -14,9 +14,14 @@ int image_new(struct image *, int c, int h, int w, struct err *);
 void image_free(struct image *);
 
 /* Decodes a file (JPEG, PNG, BMP, TGA, GIF, PSD, PNM of kinds P5 and P6; 8 or 16 bit, gray, palette, alpha
- * dropped) to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Images of more
- * than 2^28 pixels are refused before they are decoded. *pixels: mem_free. */
-int image_decode(const char *path, int c, uint8_t **pixels, int *w, int *h, struct err *);
+ * dropped) to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Orientation tags
+ * are not followed. Images of more than 2^28 pixels are refused before they are decoded. *pixels: mem_free.
+ *
+ * shorter: how long the image's shorter side must at least be for what is to be done with it; 0: the whole
+ * image. Where TurboJPEG or OpenCV is built in, a JPEG may then come at 1/2, 1/4 or 1/8 of its size (sides
+ * rounded up) if that is no shorter: the same view, cheaper, and a little smoother than if it were sampled
+ * down later. */
+int image_decode(const char *path, int c, int shorter, uint8_t **pixels, int *w, int *h, struct err *);
 
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */
 void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t step, size_t n, uint8_t *y);

@@ -140,7 +140,8 @@ static int make_row(const struct loader *l, int sample, uint64_t key, float *x, 
     if (d->pixels && d->c == a->c) {
         pixels = d->pixels + (size_t)sample * (size_t)d->c * (size_t)h * (size_t)w;
     } else {
-        TRY(dataset_image(d, sample, a->c, &own, &w, &h, e));
+        int shorter = l->o.training ? augment_shorter(a, key) : a->w > a->h ? a->w : a->h;
+        TRY(dataset_image(d, sample, a->c, shorter, &own, &w, &h, e));
         pixels = own;
     }
     int rc = l->o.training ? augment_image(a, key, pixels, w, h, x, e)
@@ -262,7 +263,7 @@ static void count_unreadable(struct loader *l, int sample)
     uint8_t *pixels;
     int w, h;
     /* Read again for the reason: this is rare, and keeps the notes in the order of the batches. */
-    int rc = dataset_image(l->d, sample, l->o.augment.c, &pixels, &w, &h, &e);
+    int rc = dataset_image(l->d, sample, l->o.augment.c, 0, &pixels, &w, &h, &e);
     mem_free(pixels);
     note(&l->notes, "%s: %s", rc ? e.msg : l->d->path[sample],
          l->o.training ? "another image is drawn instead" : "counts as wrong");

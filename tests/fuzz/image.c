@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     uint8_t *pixels;
     int w, h, channels = n & 1 ? 3 : 1;
     if (n > 1 << 16 || fuzz_file_open(&f, bytes, n)) return -1;
-    int rc = image_decode(f.path, channels, &pixels, &w, &h, &e);
+    int rc = image_decode(f.path, channels, 0, &pixels, &w, &h, &e);
     fuzz_check(rc, &e);
     assert(!rc == (pixels != NULL));
     size_t count = rc ? 0 : (size_t)w * (size_t)h * (size_t)channels;

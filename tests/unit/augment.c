@@ -310,6 +310,75 @@ static void one_key_one_result(void **state)
     for (int i = 0; i < 16; i++) assert_true(x[i] == y[mirrored ? 15 - i : i]);
 }
 
+/* ---- images that were reduced ---- */
+
+/* A picture without detail, as planes of w x h: the same view at any size. */
+static void paint(uint8_t *to, int w, int h, int white)
+{
+    for (int j = 0; j < h; j++)
+        for (int i = 0; i < w; i++) {
+            double u = (i + .5) / w, v = (j + .5) / h;
+            to[j * w + i] = (uint8_t)(white ? 255 : 128 + 60 * sin(5 * u + 2 * v) + 60 * cos(6 * v - u));
+        }
+}
+
+static void half_the_size_is_the_same_view(void **state)
+{
+    (void)state;
+    enum { WIDE = 160, TALL = 120, CROP = 24, OUT = CROP * CROP };
+    const struct augment a = { .w = CROP,
+                               .h = CROP,
+                               .c = 1,
+                               .min_crop = CROP,
+                               .max_crop = TALL / 2,
+                               .angle = 15,
+                               .aspect = .9,
+                               .flip = 1 };
+    static uint8_t picture[WIDE * TALL];
+    static float seen[2][2][OUT]; /* white or not, whole or half */
+    for (uint64_t key = 0; key < 200; key++) {
+        int compared = 0;
+        for (int k = 0; k < 4; k++) {
+            int w = WIDE >> k % 2, h = TALL >> k % 2;
+            paint(picture, w, h, k / 2);
+            assert_int_equal(augment_image(&a, rng_mix(key), picture, w, h, seen[k / 2][k % 2], NULL), 0);
+        }
+        for (int i = 0; i < OUT; i++) {
+            if (seen[1][0][i] < 1 || seen[1][1][i] < 1) continue; /* beyond the border */
+            compared++;
+            assert_true(fabsf(seen[0][0][i] - seen[0][1][i]) < .03f); /* half a pixel of the smaller one */
+        }
+        assert_true(compared > OUT / 2);
+    }
+}
+
+/* Steps of one output to the right and down, in pixels of a square image. */
+static double step(const struct augment *a, uint64_t key, int side, int down)
+{
+    for (int i = 0; i < side * side; i++) pixels[i] = (uint8_t)(3 * (down ? i / side : i % side));
+    assert_int_equal(augment_image(a, key, pixels, side, side, x, NULL), 0);
+    int at = a->h / 2 * a->w + a->w / 2;
+    return (double)(x[at] - x[at - (down ? a->w : 1)]) * 255 / 3;
+}
+
+static void no_pixel_is_enlarged(void **state)
+{
+    (void)state;
+    struct augment a = { .w = 8, .h = 12, .c = 1, .min_crop = 8, .max_crop = 16, .aspect = 1.4 };
+    for (uint64_t k = 0; k < 200; k++) {
+        uint64_t key = rng_mix(k);
+        int side = augment_shorter(&a, key);
+        assert_in_range(side, 12, 40);
+        double right = step(&a, key, side, 0), down = step(&a, key, side, 1);
+        double least = right < down ? right : down;
+        assert_true(least > 1 - 1.5 / side && least < 1 + 1.5 / side); /* sides are whole numbers */
+    }
+    a.pad_crop = 4;
+    assert_int_equal(augment_shorter(&a, 1), 12);
+    a = (struct augment){ .w = 32, .h = 32, .c = 3 };
+    assert_int_equal(augment_shorter(&a, 1), 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +397,8 @@ int main(void)
         cmocka_unit_test(hue_turns_the_wheel),
         cmocka_unit_test(one_channel_knows_exposure_only),
         cmocka_unit_test(one_key_one_result),
+        cmocka_unit_test(half_the_size_is_the_same_view),
+        cmocka_unit_test(no_pixel_is_enlarged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -312,13 +312,13 @@ static void samples_of_lists(void **state)
     assert_int_equal(put_text("t.list", "1_dog.png\n2_dog.png\n"), 0);
     struct data_file *d = data("classes=2\nlabels=l.txt\ntrain=t.list\n");
     struct dataset *s = set(d, SPLIT_TRAIN);
-    assert_int_equal(dataset_image(s, 0, 1, &x, &w, &h, &e), OK);
+    assert_int_equal(dataset_image(s, 0, 1, 0, &x, &w, &h, &e), OK);
     assert_int_equal(w, 3);
     assert_int_equal(h, 2);
     assert_memory_equal(x, gray, 6);
     mem_free(x);
-    assert_int_equal(dataset_image(s, 1, 1, &x, &w, &h, &e), E_FILE);
-    assert_int_equal(dataset_image(s, 0, 4, &x, &w, &h, &e), E_ARG);
+    assert_int_equal(dataset_image(s, 1, 1, 0, &x, &w, &h, &e), E_FILE);
+    assert_int_equal(dataset_image(s, 0, 4, 0, &x, &w, &h, &e), E_ARG);
     dataset_close(s);
     data_file_free(d);
 }
@@ -362,7 +362,7 @@ static void idx_plain_and_zipped(void **state)
         assert_non_null(strstr(said, "5 images, 3 classes; smallest class '0' has 1, largest '1' has 3"));
         uint8_t *x;
         int w, h;
-        assert_int_equal(dataset_image(s, 1, 3, &x, &w, &h, &e), OK);
+        assert_int_equal(dataset_image(s, 1, 3, 0, &x, &w, &h, &e), OK);
         for (int k = 0; k < 3; k++) assert_memory_equal(x + k * H * W, idx_pixels + H * W, H * W);
         mem_free(x);
         dataset_close(s);
@@ -385,10 +385,10 @@ static void idx_in_colour(void **state)
     assert_int_equal(s->c, 3);
     uint8_t *x;
     int w, h;
-    assert_int_equal(dataset_image(s, 2, 3, &x, &w, &h, &e), OK);
+    assert_int_equal(dataset_image(s, 2, 3, 0, &x, &w, &h, &e), OK);
     assert_memory_equal(x, idx_pixels + 2 * 3 * H * W, 3 * H * W);
     mem_free(x);
-    assert_int_equal(dataset_image(s, 2, 1, &x, &w, &h, &e), OK);
+    assert_int_equal(dataset_image(s, 2, 1, 0, &x, &w, &h, &e), OK);
     const uint8_t *p = idx_pixels + 2 * 3 * H * W;
     for (int i = 0; i < H * W; i++) {
         double luma = .299 * p[i] + .587 * p[H * W + i] + .114 * p[2 * H * W + i];

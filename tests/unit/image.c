@@ -37,7 +37,7 @@ static void expect(const char *name, int c, int w, int h, const uint8_t *want)
     uint8_t *x;
     int iw, ih;
     struct err e;
-    int rc = image_decode(in(name), c, &x, &iw, &ih, &e);
+    int rc = image_decode(in(name), c, 0, &x, &iw, &ih, &e);
     if (rc) print_error("%s\n", e.msg);
     assert_int_equal(rc, OK);
     assert_int_equal(iw, w);
@@ -51,7 +51,7 @@ static void expect_error(const char *name, int code, const char *part)
     uint8_t *x;
     int w, h;
     struct err e = { 0 };
-    assert_int_equal(image_decode(in(name), 3, &x, &w, &h, &e), code);
+    assert_int_equal(image_decode(in(name), 3, 0, &x, &w, &h, &e), code);
     assert_null(x);
     assert_non_null(strstr(e.msg, name));
     if (!strstr(e.msg, part)) print_error("%s\n", e.msg);

@@ -1,0 +1,58 @@
+/* Between image_decode and the libraries that know image formats. src/data/decoders has a file for each; the
+ * Makefile says which are built in and in which order they are asked. */
+#ifndef DATA_DECODER_H
+#define DATA_DECODER_H
+#include <stddef.h>
+#include <stdint.h>
+#include "core/err.h"
+
+/* An image file in memory, and its size in pixels as its header says. */
+struct encoded {
+    const char *path; /* for messages */
+    const uint8_t *x;
+    size_t n;
+    int w, h;
+};
+
+/* Interleaved samples as decoded. */
+struct raw {
+    int w, h, n; /* n samples a pixel: gray, gray and alpha, RGB, RGBA */
+    uint8_t *x;  /* of mem_alloc */
+};
+
+enum { DECODER_PASSES = 1 };
+
+/* decode fills *raw, or returns DECODER_PASSES (and leaves *raw alone) for what it does not know or cannot do
+ * without a complaint. The last decoder, stb_image, never passes: whatever is built in, the same files are
+ * images and the same ones are damaged, in the same words. `shorter` is image_decode's. Any thread may call.
+ */
+struct decoder {
+    const char *name;
+    const char *(*version)(void); /* of the library, and what it is asked about; for `darknet version` */
+    int (*decode)(const struct encoded *, int shorter, struct raw *, struct err *);
+};
+
+const struct decoder *decoder_at(int i); /* NULL behind the last */
+
+/* Fills w and h; an error says why these bytes are no image, or that it has too many pixels. */
+int encoded_inspect(struct encoded *, struct err *);
+/* To c planes: 1 luma, 3 RGB. */
+void raw_planes(const struct raw *, int c, uint8_t *to);
+int image_check_size(int64_t w, int64_t h, const char *path, struct err *);
+
+static inline int is_jpeg(const uint8_t *p, size_t n) { return n > 2 && p[0] == 0xff && p[1] == 0xd8; }
+
+/* By how much a JPEG may be reduced for `shorter` while it is decoded: 1, 2, 4 or 8, sides rounded up. libjpeg
+ * knows every eighth, but has fast code for these only: 6/8 of a 500x375 photograph takes 1.55 ms, all of it
+ * 1.33 ms, 4/8 1.17 ms. */
+static inline int jpeg_reduction(const struct encoded *f, int shorter)
+{
+    int side = f->w < f->h ? f->w : f->h, by = shorter > 0 ? 8 : 1;
+    while (by > 1 && (side + by - 1) / by < shorter) by /= 2;
+    return by;
+}
+
+/* A sample of 0..most as a byte, rounded. */
+static inline uint8_t byte_of(unsigned v, unsigned most) { return (uint8_t)((v * 255u + most / 2) / most); }
+
+#endif
