@@ -1,4 +1,5 @@
 # make [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
+#      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG and PNG; stb_image does what is left
 #
 # make demo         train with and without [itra] on Fashion-MNIST, compare, plot
 # make test         everything that continuous integration runs
@@ -13,6 +14,8 @@ DOUBLE ?= 0
 DEBUG  ?= 0
 SAN    ?=
 WERROR ?= 0
+OPENCV ?= 0
+TURBOJPEG ?= 0
 
 ifeq ($(DOUBLE),1)
 override ONEDNN := 0
@@ -20,27 +23,31 @@ endif
 
 # ---- nothing below needs changing for an ordinary build ------------------------------------------------------------
 
-VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(DEBUG)),-debug)$(if $(SAN),-$(SAN))
+WITH    := $(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(TURBOJPEG)),-turbojpeg)$(if $(filter 1,$(OPENCV)),-opencv)
+VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(WITH)$(if $(filter 1,$(DEBUG)),-debug)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
 
 BACKENDS := $(if $(filter 1,$(ONEDNN)),cpu) ref
-DECODERS := stb
+DECODERS := $(if $(filter 1,$(TURBOJPEG)),turbojpeg) $(if $(filter 1,$(OPENCV)),opencv) stb
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c) \
             $(LAYERS:%=src/layers/%.c) $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c)) \
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
-LIB_OBJ  := $(SRC:%.c=$(B)/%.o)
+LIB_OBJ  := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
 
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
           $(if $(filter 1,$(WERROR)),-Werror)
 OPT    := $(if $(filter 1,$(DEBUG)),-O1 -g,-O2 -g)
 CFLAGS ?=
-ALL_CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(OPT) $(WARN) -fno-common -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) \
-              $(if $(filter 1,$(DOUBLE)),-DREAL=double) \
-              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
-LDLIBS := $(if $(filter 1,$(ONEDNN)),-ldnnl) -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(if $(filter 1,$(DOUBLE)),-DREAL=double) \
+          $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
+ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) $(CXXFLAGS)
+LDLIBS := $(if $(filter 1,$(ONEDNN)),-ldnnl) $(if $(filter 1,$(TURBOJPEG)),-lturbojpeg) \
+          $(if $(filter 1,$(OPENCV)),-lopencv_imgcodecs -lopencv_core -lstdc++) \
+          -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 all: darknet
 
@@ -63,16 +70,27 @@ $(B)/decoders.inc: FORCE
 	@printf 'DECODER(%s)\n' $(DECODERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # One plain line where a library is missing, before a compiler says it in fifty.
-HEADERS := $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h
+OPENCV_INCLUDE ?= /usr/include/opencv4
+HEADERS := $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h $(if $(filter 1,$(TURBOJPEG)),turbojpeg.h) \
+           $(if $(filter 1,$(OPENCV)),opencv2/imgcodecs.hpp)
+SETS    := build$(if $(filter 1,$(TURBOJPEG)), turbojpeg)$(if $(filter 1,$(OPENCV)), opencv)
 $(B)/headers:
-	@for h in $(HEADERS); do echo "#include <$$h>" | $(CC) -E -x c - >/dev/null 2>&1 || \
-	    { echo "make: $$h is missing: run scripts/deps.sh build$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
+	@for h in $(HEADERS); do case $$h in *.hpp) as="$(CXX) -x c++ -isystem $(OPENCV_INCLUDE)" ;; *) as="$(CC) -x c" ;; esac; \
+	    echo "#include <$$h>" | $$as -E - >/dev/null 2>&1 || \
+	    { echo "make: $$h is missing: run scripts/deps.sh $(SETS)$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
 	@mkdir -p $(B); touch $@
 
 REGISTRIES := $(B)/layers.inc $(B)/backends.inc $(B)/decoders.inc
 $(B)/src/%.o: src/%.c Makefile | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(B)/src/%.o: src/%.cpp Makefile | $(B)/headers $(REGISTRIES)
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
+$(B)/src/data/decoders/opencv.o: ALL_CXXFLAGS += -isystem $(OPENCV_INCLUDE)
+ifeq ($(TURBOJPEG),1) # the library itself does not tell
+$(B)/src/data/decoders/turbojpeg.o: ALL_CFLAGS += -DTURBOJPEG_RELEASE='"$(shell pkg-config --modversion libturbojpeg 2>/dev/null)"'
+endif
 $(B)/tests/%.o: tests/%.c Makefile | $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests -c -o $@ $<
@@ -80,25 +98,33 @@ $(B)/tests/%.o: tests/%.c Makefile | $(REGISTRIES)
 # ---- tests: each file is one program of its own ----------------------------------------------------------------------
 
 names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
-UNIT    := $(call names,unit) $(call names,layers) $(call names,train)
+UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,layers) $(call names,train)
 FAULTS  := $(call names,faults)
 
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
+	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
+# What decodes images needs no more than this: the variants of it are tested without the rest.
+DATA_OBJ := $(filter $(B)/src/core/% $(B)/src/data/%,$(LIB_OBJ))
+$(B)/tests/unit/image $(B)/tests/unit/decoders: $(B)/tests/unit/%: $(B)/tests/unit/%.o $(DATA_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
 $(B)/tests/faults/memory: LDLIBS += -Wl,--wrap=mem_alloc,--wrap=mem_text,--wrap=mem_free
 
 # Set-up, every variant, every test: what .ci/run calls.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 test:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test turbojpeg opencv
 	@$(MAKE) -j$(JOBS) --no-print-directory darknet check-programs tests/bin/itra-golden
 	@$(MAKE) -j$(JOBS) --no-print-directory DOUBLE=1 check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
+	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 TURBOJPEG=1 check-images
+	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 OPENCV=1 check-images
 	@scripts/lint.sh
 	@tests/all.sh
 
 check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs fuzz/replay)
+
+check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
 
 fuzz:
 	@scripts/fuzz.sh
@@ -132,5 +158,5 @@ clean:
 	rm -rf build darknet tests/bin
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all test check-programs golden oracle-cfgs fuzz lint demo bench clean FORCE
+.PHONY: all test check-programs check-images golden oracle-cfgs fuzz lint demo bench clean FORCE
 .PRECIOUS: $(B)/tests/%.o

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh [build|test|demo|bench|data]...
+# Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh [SET]..., of those listed here.
 # Asks nothing; needs root or sudo only when something is missing.
 set -eu
 
@@ -10,7 +10,9 @@ packages() {
     data) echo dataset-fashion-mnist ;;
     demo) echo libdnnl-dev libstb-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox ;;
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
-    *) echo "deps.sh: unknown set '$1': expected build, test, demo, bench or data" >&2; exit 1 ;;
+    turbojpeg) echo libturbojpeg0-dev pkg-config ;;
+    opencv) echo libopencv-imgcodecs-dev g++ ;;
+    *) echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg or opencv" >&2; exit 1 ;;
     esac
 }
 

@@ -11,18 +11,20 @@ breach() { # breach RULE < lines
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-grep -rniE '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' src --include='*.[ch]' | grep -v '^src/backend/\(cpu\|cuda\)/' |
+grep -rniE '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' src --include='*.[ch]*' | grep -v '^src/backend/\(cpu\|cuda\)/' |
     grep -vE '/\*|^\S+: \*|"[^"]*(cuda|oneDNN)[^"]*"' >"$found"
 breach 'vendor words belong to src/backend/<name>/' <"$found"
-grep -rnE '\b(exit|abort|printf|puts|putchar|fprintf\(std(out|err))\s*\(' src --include='*.[ch]' |
+grep -rnE '\b(cv::|opencv2/|tj[A-Z]|turbojpeg\.h|stbi?_)' src | grep -v '^src/data/decoders/' | grep -vE '/\*|^\S+: \*' >"$found"
+breach 'image libraries belong to src/data/decoders/' <"$found"
+grep -rnE '\b(exit|abort|printf|puts|putchar|fprintf\(std(out|err))\s*\(' src --include='*.[ch]*' |
     grep -vE '^src/(main\.c|cli/)|snprintf|vsnprintf|fprintf\([a-z]|format\(printf' >"$found"
 breach 'the library neither prints nor exits' <"$found"
-grep -rnE '\b(malloc|calloc|realloc|free)\s*\(' src --include='*.[ch]' | grep -vE '^src/core/mem\.c|mem_free|[>.]free\(|define STBI' >"$found"
+grep -rnE '\b(malloc|calloc|realloc|free)\s*\(' src --include='*.[ch]*' | grep -vE '^src/core/mem\.c|mem_free|[>.]free\(|define STBI' >"$found"
 breach 'memory comes from core/mem.h' <"$found"
 up() { # up FOLDER FORBIDDEN...
     folder=$1
     shift
-    for f in "$@"; do grep -rn "#include \"$f/" "src/$folder" --include='*.[ch]'; done
+    for f in "$@"; do grep -rn "#include \"$f/" "src/$folder" --include='*.[ch]*'; done
 }
 {
     up core backend data net layers train cli

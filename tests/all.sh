@@ -2,6 +2,7 @@
 # What `make test` runs once everything is built: which program in which variant, and why there.
 cd "$(dirname "$0")/.." || exit 2
 float=build/float double=build/double-ref san=build/float-address,undefined tsan=build/float-thread
+turbojpeg=build/float-ref-turbojpeg-address,undefined opencv=build/float-ref-opencv-address,undefined
 
 programs() { # programs VARIANT FOLDER...: the test programs built there
     variant=$1
@@ -22,6 +23,7 @@ exec tests/run.sh \
     $(programs $san unit layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $double/tests/unit/ref $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
+    $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
     $float/tests/layers/parity $float/tests/train/cfgs \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/cli/*.sh

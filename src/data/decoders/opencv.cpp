@@ -1,0 +1,113 @@
+/* JPEG and PNG by OpenCV 4; other kinds and what it does not read stay stb_image's.
+ *
+ * A JPEG that is cut off OpenCV completes from nothing without a word, so its markers are followed to the end
+ * here first. Of garbled data within the file only libjpeg knows: it prints a line and makes something up,
+ * where stb_image and TurboJPEG refuse. */
+#include <cstring>
+#include <opencv2/core/utility.hpp>
+#include <opencv2/imgcodecs.hpp>
+extern "C" {
+#include "core/mem.h"
+#include "data/decoder.h"
+extern const struct decoder decoder_opencv;
+}
+
+namespace
+{
+
+/* JPEG: whether the end marker is there, and the components are not the four of CMYK, of which there is more
+ * than one reading. */
+bool readable_jpeg(const uint8_t *p, size_t n)
+{
+    for (size_t at = 2; at + 4 <= n || (at + 2 <= n && p[at] == 0xff && p[at + 1] == 0xd9);) {
+        const int type = p[at + 1];
+        if (p[at] != 0xff || type == 0xff) { /* inside a scan, or padding */
+            const void *next = memchr(p + at + 1, 0xff, n - at - 1);
+            if (!next) return false;
+            at = static_cast<size_t>(static_cast<const uint8_t *>(next) - p);
+        } else if (type == 0xd9) {
+            return true;
+        } else if (type < 2 || (type >= 0xd0 && type <= 0xd8)) { /* an escaped 255, or a marker by itself */
+            at += 2;
+        } else {
+            const bool frame = type >= 0xc0 && type <= 0xcf && type != 0xc4 && type != 0xc8 && type != 0xcc;
+            if (frame && at + 9 < n && p[at + 9] == 4) return false;
+            at += 2 + static_cast<size_t>(p[at + 2] << 8 | p[at + 3]);
+        }
+    }
+    return false;
+}
+
+bool is_png(const uint8_t *p, size_t n) { return n > 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8); }
+
+/* Reduced only while a JPEG is decoded: other kinds OpenCV would decode whole and resize. */
+int flags_for(const encoded *f, int shorter)
+{
+    switch (is_jpeg(f->x, f->n) ? jpeg_reduction(f, shorter) : 1) {
+    case 2: return cv::IMREAD_REDUCED_COLOR_2 | cv::IMREAD_IGNORE_ORIENTATION;
+    case 4: return cv::IMREAD_REDUCED_COLOR_4 | cv::IMREAD_IGNORE_ORIENTATION;
+    case 8: return cv::IMREAD_REDUCED_COLOR_8 | cv::IMREAD_IGNORE_ORIENTATION;
+    default: return cv::IMREAD_UNCHANGED; /* the orientation too */
+    }
+}
+
+uint8_t narrow(uint8_t v) { return v; }
+uint8_t narrow(uint16_t v) { return byte_of(v, 65535); }
+
+/* Blue, green, red (and alpha) to red, green, blue. */
+template <typename T> void copy(const cv::Mat &from, uint8_t *to)
+{
+    const int n = from.channels();
+    for (int y = 0; y < from.rows; y++) {
+        const T *p = from.ptr<T>(y);
+        if (n == 1)
+            for (int x = 0; x < from.cols; x++) *to++ = narrow(p[x]);
+        else
+            for (int x = 0; x < from.cols; x++, p += n, to += 3)
+                to[0] = narrow(p[2]), to[1] = narrow(p[1]), to[2] = narrow(p[0]);
+    }
+}
+
+cv::Mat imdecode(const encoded *f, int shorter)
+{
+    /* The workers of the loader are the threads; this is said once for the process. */
+    static const bool alone = (cv::setNumThreads(1), true);
+    static_cast<void>(alone);
+    const cv::Mat bytes(1, static_cast<int>(f->n), CV_8U, const_cast<uint8_t *>(f->x));
+    return cv::imdecode(bytes, flags_for(f, shorter));
+}
+
+int decode_mat(const encoded *f, int shorter, raw *r, err *e)
+{
+    const cv::Mat m = imdecode(f, shorter);
+    const int n = m.channels(), depth = m.depth();
+    if (m.empty() || (n != 1 && n != 3 && n != 4) || (depth != CV_8U && depth != CV_16U))
+        return DECODER_PASSES;
+    raw to = { m.cols, m.rows, n == 1 ? 1 : 3, nullptr };
+    to.x = static_cast<uint8_t *>(mem_alloc(m.total(), static_cast<size_t>(to.n)));
+    if (!to.x) return fail_at(e, E_MEM, f->path, 0, "not enough memory for %d x %d pixels", to.w, to.h);
+    if (depth == CV_8U)
+        copy<uint8_t>(m, to.x);
+    else
+        copy<uint16_t>(m, to.x);
+    *r = to;
+    return OK;
+}
+
+int decode(const encoded *f, int shorter, raw *r, err *e)
+{
+    if (!is_png(f->x, f->n) && !(is_jpeg(f->x, f->n) && readable_jpeg(f->x, f->n))) return DECODER_PASSES;
+    try {
+        return decode_mat(f, shorter, r, e);
+    } catch (const std::bad_alloc &) {
+        return fail_at(e, E_MEM, f->path, 0, "not enough memory for %d x %d pixels", f->w, f->h);
+    } catch (...) {
+        return DECODER_PASSES;
+    }
+}
+
+const char *version() { return "OpenCV " CV_VERSION " (JPEG, PNG)"; }
+
+} // namespace
+
+const struct decoder decoder_opencv = { "opencv", version, decode };
