@@ -2,7 +2,7 @@
 # make bench: what training costs here, alone and next to PyTorch and Debian's darknet. One table, and at its end
 # lines "bench NAME VALUE UNIT" for programs (also in build/bench/bench.txt).
 #
-#   scripts/bench.sh [speed|itra|loader|torch|darknet|ceiling]...      default: all that this machine can run
+#   scripts/bench.sh [speed|itra|loader|decode|torch|darknet|ceiling]...      default: all that this machine can run
 #
 # Environment: THREADS (2); REPEATS (5), the rounds of a comparison, ten times as many for the small net; CEILING and
 # CEILING_LISTS, a program that runs the bare operations of a net in the library, and the folder with a list of them
@@ -242,6 +242,18 @@ part_loader() {
     rm -rf $work/data
 }
 
+part_decode() {
+    variant=build/float-turbojpeg-opencv
+    make -s TURBOJPEG=1 OPENCV=1 $variant/tests/bench/decode || exit 1
+    title "decoding JPEG photographs, one thread: alone, and on to the network's square"
+    $variant/tests/bench/decode "$((4 * repeats))" >"$pipes/decode" || exit 1
+    while read -r library way size side decoded whole; do
+        name=decode.$library.$way.$size.$side
+        report "$name" "$decoded" images/s "$size for a side of $side: $library, $way: decoded"
+        report "$name.input" "$whole" images/s "  and made ${side}x$side floats"
+    done <"$pipes/decode"
+}
+
 # ---- what can run here -----------------------------------------------------------------------------------------------------
 
 possible() { # possible PART: or says why not
@@ -249,8 +261,9 @@ possible() { # possible PART: or says why not
     torch) $python -c 'import torch' 2>/dev/null || echo "python3-torch is not installed" ;;
     darknet) [ -e $darknet/libdarknet.so ] || echo "Debian's darknet is not installed" ;;
     ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LISTS:-}" ] || echo "CEILING and CEILING_LISTS are not set" ;;
+    decode) scripts/deps.sh turbojpeg opencv >/dev/null 2>&1 || echo "libjpeg-turbo and OpenCV are not installed" ;;
     speed | itra | loader) ;;
-    *) echo "no such part: expected speed, itra, loader, torch, darknet or ceiling" ;;
+    *) echo "no such part: expected speed, itra, loader, decode, torch, darknet or ceiling" ;;
     esac
 }
 
@@ -265,7 +278,7 @@ trap '' PIPE
 
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores, $threads threads, medians of $repeats;" \
     "load at the start: $(cut -d' ' -f1 /proc/loadavg)"
-[ $# -gt 0 ] || set -- speed loader itra torch darknet ceiling
+[ $# -gt 0 ] || set -- speed loader decode itra torch darknet ceiling
 for part in "$@"; do
     why=$(possible "$part")
     if [ -n "$why" ]; then

@@ -14,7 +14,7 @@ trap 'rm -f "$found"' EXIT
 grep -rniE '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' src --include='*.[ch]*' | grep -v '^src/backend/\(cpu\|cuda\)/' |
     grep -vE '/\*|^\S+: \*|"[^"]*(cuda|oneDNN)[^"]*"' >"$found"
 breach 'vendor words belong to src/backend/<name>/' <"$found"
-grep -rnE '\b(cv::|opencv2/|tj[A-Z]|turbojpeg\.h|stbi?_)' src | grep -v '^src/data/decoders/' | grep -vE '/\*|^\S+: \*' >"$found"
+grep -rnE '\b(cv::|opencv2/|tj[A-Z]|turbojpeg\.h|stbi?_)' src --include='*.[ch]*' | grep -v '^src/data/decoders/' | grep -vE '/\*|^\S+: \*' >"$found"
 breach 'image libraries belong to src/data/decoders/' <"$found"
 grep -rnE '\b(exit|abort|printf|puts|putchar|fprintf\(std(out|err))\s*\(' src --include='*.[ch]*' |
     grep -vE '^src/(main\.c|cli/)|snprintf|vsnprintf|fprintf\([a-z]|format\(printf' >"$found"
