@@ -146,7 +146,7 @@ static void truncated_gzip(void **state)
     size_t n = fread(x, 1, sizeof x, f);
     fclose(f);
     struct data_file *d = data("classes=10\ntrain=data_batch_1.bin.gz\n");
-    for (size_t cut = 10; cut < n; cut += cut > n - 20 ? 1 : 61) {
+    for (size_t cut = 10; cut<n; cut += cut> n - 20 ? 1 : 61) {
         put_cut("data_batch_1.bin.gz", x, n, cut);
         set_error(d, SPLIT_TRAIN, "data_batch_1.bin.gz: is truncated or damaged");
     }
