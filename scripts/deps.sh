@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh [SET]..., of those listed here.
+# Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh SET..., as in `packages` below.
 # Asks nothing; needs root or sudo only when something is missing.
 set -eu
 
@@ -12,7 +12,11 @@ packages() {
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
     opencv) echo libopencv-imgcodecs-dev g++ ;;
-    *) echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg or opencv" >&2; exit 1 ;;
+    figures) echo python3-matplotlib python3-sklearn ;;
+    *)
+        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv or figures" >&2
+        exit 1
+        ;;
     esac
 }
 
