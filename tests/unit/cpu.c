@@ -423,7 +423,9 @@ static void batch_norm(void **state)
         { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU },
         { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU },
         { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR },
-        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },     /* many channels, each small */
+        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU }, /* many channels, each small */
+        { { 6, 20, 3, 3 }, 2, 3, 6, 0, 0, 1, 1, ACT_RELU },  /* less than a vector of each in an image */
+        { { 5, 3, 2, 1 }, 1, 5, 5, 0, 1, 0, 0, ACT_LINEAR },
         { { 48, 32, 28, 28 }, 2, 20, 48, 1, 1, 0, 0, ACT_RELU }, /* results past the caches */
         { { 48, 32, 28, 28 }, 2, 20, 20, 1, 0, 1, 1, ACT_LINEAR },
         { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_RELU },
@@ -432,6 +434,40 @@ static void batch_norm(void **state)
         char what[20];
         snprintf(what, sizeof what, "norm %zu", i);
         both(norm, &cases[i], what);
+    }
+}
+
+/* A channel that is the same everywhere has no variance, however large it is: y is the bias. */
+static void constant_norm(void **state)
+{
+    (void)state;
+    const struct shape shape = { 4, 32, 9, 9 };
+    struct err e;
+    for (int blocked = 0; blocked < 2; blocked++) {
+        struct bench b;
+        bench_open(&b, "cpu", 2);
+        struct linear_plan maker = { 0 };
+        struct norm_plan p;
+        struct tensor x = blocked ? favourite(&b, shape, &maker) : dense(shape), y = { .shape = shape };
+        struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR };
+        assert_int_equal(b.be->ops->norm->plan(b.be, &d, &y, &p, &e), OK);
+        size_t c = (size_t)shape.c, n = shape_count(shape);
+        real *scale = grab_noise(&b, c, 1), *bias = grab_noise(&b, c, 2), *mean = grab_noise(&b, c, 3),
+             *var = grab_noise(&b, c, 4), *value = host(&b, n, sizeof *value);
+        for (size_t i = 0; i < n; i++) value[i] = (real)(1e6 / 3);
+        fill(&b, &x, 0);
+        fill(&b, &y, 0);
+        assert_int_equal(b.be->ops->write(b.be, &x, 0, shape.n, value, 0), OK);
+        assert_int_equal(b.be->ops->norm->forward(&p, x.data, scale, bias, mean, var, 1,
+                                                  grab(&b, p.stats_bytes), NULL, y.data,
+                                                  grab(&b, p.scratch_bytes)),
+                         OK);
+        assert_int_equal(b.be->ops->read(b.be, &y, 0, shape.n, value), OK);
+        for (size_t i = 0; i < n; i++) assert_true(value[i] == bias[i / (n / 4 / c) % c]);
+        for (size_t i = 0; i < c; i++) assert_true(var[i] == 0);
+        b.be->ops->norm->drop(&p);
+        b.be->ops->conv->drop(&maker);
+        bench_close(&b);
     }
 }
 
@@ -809,10 +845,11 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv),        cmocka_unit_test(dense_map),  cmocka_unit_test(batch_norm),
-        cmocka_unit_test(activations), cmocka_unit_test(dropout),    cmocka_unit_test(pooling),
-        cmocka_unit_test(joining),     cmocka_unit_test(softmaxes),  cmocka_unit_test(sgd),
-        cmocka_unit_test(rows),        cmocka_unit_test(repeatable), cmocka_unit_test(refusals),
+        cmocka_unit_test(conv),          cmocka_unit_test(dense_map),   cmocka_unit_test(batch_norm),
+        cmocka_unit_test(constant_norm), cmocka_unit_test(activations), cmocka_unit_test(dropout),
+        cmocka_unit_test(pooling),       cmocka_unit_test(joining),     cmocka_unit_test(softmaxes),
+        cmocka_unit_test(sgd),           cmocka_unit_test(rows),        cmocka_unit_test(repeatable),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,13 +131,14 @@ struct span {
     size_t at, count, width;
 };
 
-/* The whole vectors, and where there is one the shorter one behind them. */
+/* The whole vectors, which a small image may lack, and where there is one the shorter one behind them. */
 static int spans_of(const struct geometry *g, size_t strip, struct span span[2])
 {
     size_t left = g->slots - strip * LANES, at = strip * g->apart;
-    span[0] = (struct span){ at, g->vectors, left < LANES ? left : LANES };
-    span[1] = (struct span){ at + g->vectors * LANES, 1, g->tail };
-    return g->tail ? 2 : 1;
+    int n = 0;
+    if (g->vectors) span[n++] = (struct span){ at, g->vectors, left < LANES ? left : LANES };
+    if (g->tail) span[n++] = (struct span){ at + g->vectors * LANES, 1, g->tail };
+    return n;
 }
 
 /* ---- one pass over x or two, in three steps ---- */
@@ -264,18 +265,21 @@ INLINE void merge(struct part *p, double n, const lanes *mean, const lanes *squa
     }
 }
 
-/* Two sums, so that an addition need not wait for the one before. */
+/* Two sums, so that an addition need not wait for the one before. They are of differences to the first
+ * vector: a mean far from zero costs no digits, and a channel that is constant has a variance of exactly 0.
+ */
 INLINE void measure_piece(const struct job *k, const struct piece *piece, const lanes *of, struct part *p)
 {
     const struct geometry *g = &k->s->g;
-    lanes sum[2] = { { 0 } }, squares[2] = { { 0 } }, v;
+    lanes sum[2] = { { 0 } }, squares[2] = { { 0 } }, v, start;
     (void)of;
+    get(&start, k->x + piece->at, piece->width);
     for (size_t r = 0; r < piece->rows; r++)
         for (size_t i = 0; i < piece->count; i++) {
             get(&v, k->x + piece->at + r * g->row + i * g->stride, piece->width);
-            sum[i & 1] += v;
+            sum[i & 1] += v - start;
         }
-    lanes mean = (sum[0] + sum[1]) / (float)(piece->rows * piece->count);
+    lanes mean = start + (sum[0] + sum[1]) / (float)(piece->rows * piece->count);
     for (size_t r = 0; r < piece->rows; r++)
         for (size_t i = 0; i < piece->count; i++) {
             get(&v, k->x + piece->at + r * g->row + i * g->stride, piece->width);
