@@ -5,6 +5,7 @@
 # make test         everything that continuous integration runs
 # make bench        how fast, against PyTorch and Debian's darknet where they are installed
 # make golden       every layer against Debian's darknet          make oracle-cfgs   classifier cfgs, forward
+# make golden-torch whole nets against PyTorch, in full
 # make fuzz         the fuzzers, a minute each                    make lint          rules a compiler does not check
 #
 # Variants never mix: objects live in build/<variant>/.
@@ -122,7 +123,7 @@ test:
 	@scripts/lint.sh
 	@tests/all.sh
 
-check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs fuzz/replay)
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
 
 check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
 
@@ -135,6 +136,13 @@ golden: darknet check-programs
 # Debian's classifier cfgs and ours, forward, in libdarknet and here: minutes, so not part of `make test`.
 oracle-cfgs: darknet $(B)/tests/golden/cfgs
 	@tests/golden/cfgs.sh $(B)
+
+# The training steps of tests/torch, every tensor in full against PyTorch as it runs: minutes, so not part of `make test`.
+golden-torch:
+	@scripts/deps.sh bench
+	@$(MAKE) --no-print-directory build/float/tests/torch/replay
+	@$(MAKE) --no-print-directory DOUBLE=1 build/double-ref/tests/torch/replay
+	@OMP_WAIT_POLICY=passive /usr/bin/python3 tests/torch/golden.py live
 
 tests/bin/itra-golden: tests/golden/itra-golden.sh $(B)/tests/golden/itra FORCE
 	@$(MAKE) --no-print-directory DOUBLE=1 build/double-ref/tests/golden/itra
@@ -158,5 +166,5 @@ clean:
 	rm -rf build darknet tests/bin
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all test check-programs check-images golden oracle-cfgs fuzz lint demo bench clean FORCE
+.PHONY: all test check-programs check-images golden oracle-cfgs golden-torch fuzz lint demo bench clean FORCE
 .PRECIOUS: $(B)/tests/%.o

@@ -25,5 +25,6 @@ exec tests/run.sh \
     $tsan/tests/unit/loader \
     $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
     $float/tests/layers/parity $float/tests/train/cfgs \
+    $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/cli/*.sh

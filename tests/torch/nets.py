@@ -1,0 +1,103 @@
+"""The networks of cfg/cifar*.cfg and cfg/fmnist-lenet.cfg as PyTorch modules, written from the papers' architecture and
+not from the cfgs, so that one checks the other.
+
+Modules are made in the order in which the cfg has them: a block's own convolutions, then the one on its short cut.
+`features` ends where the cfg has [itra] and [center], `classifier` is the last connected layer.
+"""
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, features, width, classes):
+        super().__init__()
+        self.features = nn.Sequential(*features)
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.classifier(self.features(x))
+
+
+class Sum(nn.Module):
+    """What the body makes of x, and x itself, brought to the same shape where need be."""
+
+    def __init__(self, body, skip, relu):
+        super().__init__()
+        self.body = nn.Sequential(*body)
+        self.skip = nn.Sequential(*skip)
+        self.relu = nn.ReLU() if relu else nn.Identity()
+
+    def forward(self, x):
+        return self.relu(self.body(x) + self.skip(x))
+
+
+def convolution(inputs, filters, size, stride=1, groups=1, relu=True):
+    """A convolution without bias ("same" padding), batch normalisation, and ReLU or nothing."""
+    layers = [nn.Conv2d(inputs, filters, size, stride, size // 2, groups=groups, bias=False), nn.BatchNorm2d(filters)]
+    return layers + [nn.ReLU()] if relu else layers
+
+
+def average():
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+
+
+def resnet(classes, blocks, bottleneck):
+    """He et al. 2016 for 32x32: a 3x3 stem of stride 1 and no pooling; four stages, halving from the second on."""
+    features, inputs = convolution(3, 64, 3), 64
+    for stage, repeats in enumerate(blocks):
+        for block in range(repeats):
+            width, stride = 64 << stage, 2 if stage > 0 and block == 0 else 1
+            if bottleneck:
+                outputs = 4 * width
+                body = (convolution(inputs, width, 1) + convolution(width, width, 3, stride)
+                        + convolution(width, outputs, 1, relu=False))
+            else:
+                outputs = width
+                body = convolution(inputs, width, 3, stride) + convolution(width, width, 3, relu=False)
+            same = stride == 1 and inputs == outputs
+            skip = [] if same else convolution(inputs, outputs, 1, stride, relu=False)
+            features.append(Sum(body, skip, relu=True))
+            inputs = outputs
+    return Net(features + average(), inputs, classes)
+
+
+def resnet18(classes=10):
+    return resnet(classes, (2, 2, 2, 2), bottleneck=False)
+
+
+def resnet101(classes=100):
+    return resnet(classes, (3, 4, 23, 3), bottleneck=True)
+
+
+def vgg13(classes=10):
+    """Simonyan and Zisserman 2015, B, with batch normalisation; five halvings leave one pixel of 32x32."""
+    features, inputs = [], 3
+    for filters in (64, 128, 256, 512, 512):
+        features += convolution(inputs, filters, 3) + convolution(filters, filters, 3) + [nn.MaxPool2d(2)]
+        inputs = filters
+    return Net(features + [nn.Flatten()], inputs, classes)
+
+
+def mobilenetv2(classes=10):
+    """Sandler et al. 2018 for 32x32: stem and second stage of stride 1, ReLU; a block that keeps the size always has a
+    short cut, through a 1x1 convolution where the number of channels changes."""
+    features, inputs = convolution(3, 32, 3), 32
+    for expand, outputs, repeats, first in ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                            (6, 160, 3, 2), (6, 320, 1, 1)):
+        for stride in [first] + [1] * (repeats - 1):
+            width = expand * inputs
+            body = (convolution(inputs, width, 1) + convolution(width, width, 3, stride, groups=width)
+                    + convolution(width, outputs, 1, relu=False))
+            if stride == 1:
+                skip = [] if inputs == outputs else convolution(inputs, outputs, 1, relu=False)
+                features.append(Sum(body, skip, relu=False))
+            else:
+                features += body
+            inputs = outputs
+    return Net(features + convolution(inputs, 1280, 1) + average(), 1280, classes)
+
+
+def lenet(classes=10):
+    """The ITRA paper's small net for 28x28."""
+    features = [nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Flatten(), nn.Linear(800, 100), nn.ReLU()]
+    return Net(features, 100, classes)
