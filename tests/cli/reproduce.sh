@@ -55,16 +55,16 @@ reproduce list >list.out
 for t in fmnist kmnist lenet cifar10 stl10 cifar100 lambda resnet101 imagenet time; do
     check "list: $t" grep -q "^$t: " list.out
 done
-reproduce run fmnist --dry-run --seeds 2 >dry.out
+reproduce run fmnist --dry-run --seeds 2 --results none >dry.out
 check "33 cells, two seeds" test "$(grep -c 'classifier train' dry.out)" = 66
 check "seed after seed" test "$(grep -n 'seed 2:' dry.out | head -n 1 | cut -d: -f1)" = 35
 check "label smoothing by the paper's rule" grep -q '^smooth-0.1 .*net.label_smooth_eps=0.09 ' dry.out
-reproduce run fmnist --dry-run --seeds 1 --only 'itra*root0*auto*' >only.out
+reproduce run fmnist --dry-run --seeds 1 --results none --only 'itra*root0*auto*' >only.out
 check "--only: one root, one warmup, five lambdas" test "$(grep -c 'classifier train' only.out)" = 5
-reproduce run fmnist --dry-run --recipe paper --only itra-0.6 --seeds 1 >paper.out
+reproduce run fmnist --dry-run --results none --recipe paper --only itra-0.6 --seeds 1 >paper.out
 check "recipe paper: no warm-up" grep -q 'itra.warmup=0 ' paper.out
 check "recipe paper: its rate, and drop after 20 epochs" grep -q 'learning_rate=.01 .*net.steps=667 ' paper.out
-reproduce run resnet101 --scale full --dry-run --only '*batch100' --seeds 1 >batch.out
+reproduce run resnet101 --scale full --dry-run --results none --only '*batch100' --seeds 1 >batch.out
 check "half the batch, twice the steps" grep -q 'batch=100 .*steps=25000,50000 .*max_batches=75000' batch.out
 says() { # says TEXT COMMAND...: fails with that in its one line on stderr
     local text=$1
