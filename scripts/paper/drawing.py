@@ -1,6 +1,7 @@
 """What the figures share: how they look, how they are saved, and how the files they are drawn from are read."""
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib
 import io
@@ -39,7 +40,7 @@ def panels(n: int, height: float, title: str | None):
     import matplotlib.pyplot as plt
     plt.rcParams.update({"font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False,
                          "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True, "legend.frameon": False,
-                         "axes.edgecolor": "#666666", "lines.linewidth": 1.8})
+                         "axes.edgecolor": "#666666", "lines.linewidth": 1.8, "text.parse_math": False})
     figure, axes = plt.subplots(1, n, figsize=(WIDTH, height), squeeze=False)
     if title:
         figure.suptitle(title, fontsize=11)
@@ -67,8 +68,11 @@ def save(figure, path: Path, below: float = 0) -> None:
     try:
         picture.save(temporary, format="png", optimize=True)
         temporary.replace(path)
+    except OSError as e:
+        raise Problem(f"{path}: cannot be written: {e.strerror}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # that there is no such folder has been said
+            temporary.unlink()
     print(f"{path}: {picture.width} x {picture.height} pixels, {math.ceil(path.stat().st_size / 1000)} kB")
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paper.runs import Problem, Run, cfg_hash, data_keys, make_run, read_json, table_cells
+from paper.runs import Problem, Run, cfg_hash, data_keys, make_run, read_result, table_cells
 from paper.tables import RECIPES, SCALES, Cell, Table
 
 COLUMNS = ("table", "scale", "recipe", "cell", "seed", "commit", "started", "iterations", "seconds", "test_top1",
@@ -33,12 +33,13 @@ class Group:
 def collect(results: Path, table: Table, scale: str, recipe: str) -> Group:
     group = Group(table, scale, recipe)
     for folder in sorted((results / table.name / f"{scale}-{recipe}").glob("*/seed-*"), key=by_seed):
-        result = read_json(folder / "result.json")
+        result = read_result(folder)
         if result:
             group.results.append(result)
         elif (folder / "run.json").exists():
             failed = folder / "failed"
-            error = f" (failed: {failed.read_text().strip()})" if failed.exists() else ""
+            damaged = " (result.json is damaged)" if (folder / "result.json").exists() else ""
+            error = f" (failed: {failed.read_text(errors='replace').strip()})" if failed.is_file() else damaged
             group.unfinished.append(f"{folder.parent.name} seed {folder.name.removeprefix('seed-')}{error}")
     return group
 
@@ -153,8 +154,10 @@ def commits(group: Group) -> str:
 def own_settings(group: Group, name: str) -> str:
     """In what an extra cell differs from the others of its table."""
     settings = next(r for r in group.results if r["cell"] == name)["settings"]
-    block = next(b for b in group.table.at(group.scale) if b.setups[group.scale].cfg == settings["cfg"])
-    setup = block.setups[group.scale]
+    setups = [b.setups[group.scale] for b in group.table.at(group.scale)]
+    setup = next((s for s in setups if s.cfg == settings["cfg"]), None)
+    if not setup:  # the table had another cfg then
+        return f"`cfg/{settings['cfg']}.cfg` " + " ".join(f"`{w}`" for w in settings["set"])
     keys = {**data_keys(setup.data), **dict(setup.data_keys)}
     changed = [f"data.{k}={v}" for k, v in settings["data"].items() if keys.get(k) != v]
     return " ".join(f"`{w}`" for w in (*settings["set"], *changed) if w not in setup.sets)

@@ -7,6 +7,7 @@ that it does not matter when anything was killed.
 """
 from __future__ import annotations
 
+import argparse
 import contextlib
 import csv
 import ctypes
@@ -26,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from paper.tables import FETCH, LITERAL, Block, Cell, Setup, Table
 
@@ -36,6 +37,18 @@ TIMING_SKIP = 16  # iterations until caches and clocks have settled
 
 class Problem(Exception):
     """What the user is told in one line."""
+
+
+def one_line(text: str) -> str:
+    """Names may hold line breaks."""
+    return "?".join(text.splitlines())
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the command line as everything else: in one line, with status 1."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(1, one_line(f"{self.prog}: {message} (see --help)") + "\n")
 
 
 # ---- what to run ----
@@ -88,6 +101,8 @@ def extra_cells(table: Table, scale: str, recipe: str, name: str, sets: list[str
     for text in sets:
         if not re.fullmatch(r"\w+\.\w+=.*", text):
             raise Problem(f"--set {text}: expected SECTION.KEY=VALUE")
+        if re.match(r"net\.(batch|max_batches)=(?!\d+$)", text):
+            raise Problem(f"--set {text}: expected a whole number")
     if not re.fullmatch(r"[\w+-][\w.+-]*", name):
         raise Problem(f"--name {name}: expected letters, digits and .+-_: it becomes the name of a folder")
     literal = [f"itra.{k}={v}" for k, v in LITERAL.items()] if recipe == "paper" else []
@@ -132,11 +147,37 @@ def write_whole(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def read_json(path: Path) -> dict | None:
+def read_json(path: Path) -> dict:
+    """Empty where there is none, or something else."""
     try:
-        return json.loads(path.read_text())
+        value = json.loads(path.read_text())
     except (OSError, ValueError):
-        return None
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+NUMBER, MAYBE_NUMBER, MAYBE_DICT = (int, float), (int, float, type(None)), (dict, type(None))
+RESULT = {"table": str, "scale": str, "recipe": str, "cell": str, "seed": int, "started": str, "commits": list,
+          "settings": dict, "settings_hash": str, "iterations": int, "seconds": NUMBER, "train_ce": NUMBER,
+          "collapsed": bool, "step_seconds": MAYBE_NUMBER, "test": MAYBE_DICT, "holdout": MAYBE_DICT}
+SETTINGS = {"cfg": str, "cfg_hash": str, "set": list, "data": dict}
+TEST = {"top1": NUMBER, "ce": NUMBER, "compactness": MAYBE_NUMBER, "same_distance": MAYBE_NUMBER}
+HOLDOUT = {"top1": MAYBE_NUMBER, "ce": MAYBE_NUMBER, "compactness": MAYBE_NUMBER}
+COMMIT = {"commit": str, "dirty": bool}
+
+
+def fits(value: object, kinds: dict) -> bool:
+    return isinstance(value, dict) and all(k in value and isinstance(value[k], kinds[k]) for k in kinds)
+
+
+def read_result(folder: Path) -> dict | None:
+    """None where the run is not finished. A damaged file, or one of another program, is as good as none."""
+    r = read_json(folder / "result.json")
+    whole = (fits(r, RESULT) and fits(r["settings"], SETTINGS) and r["commits"]
+             and all(fits(c, COMMIT) for c in r["commits"]) and (r["test"] is None or fits(r["test"], TEST))
+             and (r["holdout"] is None or fits(r["holdout"], HOLDOUT))
+             and (r["test"] or r["step_seconds"] is not None))
+    return r if whole else None
 
 
 def shown(path: Path) -> str:
@@ -236,7 +277,7 @@ def prepare(run: Run, program: Program) -> bool:
     f = run.folder
     settings = settings_of(run)
     before = read_json(f / "run.json")
-    if not before or before["settings"] != settings:
+    if before.get("settings") != settings or not isinstance(before.get("commits"), list):
         clear(f)
         before = {"settings": settings, "table": run.table, "scale": run.scale, "recipe": run.recipe,
                   "cell": run.cell.name, "started": now(), "commits": []}
@@ -323,7 +364,7 @@ def training_result(run: Run, data: dict) -> dict:
     train = [r for r in rows if r["kind"] == "train"]
     valid = [r for r in rows if r["kind"] == "valid"]
     if not train:
-        raise Problem("metrics.csv has no iteration")
+        raise ValueError("no iteration")
     steps = step_seconds(run.folder / "log")
     last = [float(r["ce"]) for r in train if float(r["epoch"]) > float(train[-1]["epoch"]) - 1]
     ce = statistics.fmean(last)
@@ -340,8 +381,11 @@ def training_result(run: Run, data: dict) -> dict:
 def finish(run: Run) -> dict:
     """Reads what the stages left and writes result.json."""
     before = read_json(run.folder / "run.json")
-    result = {**before, "seed": run.seed, "settings_hash": settings_hash(before["settings"]), "ended": now(),
-              **training_result(run, before["settings"]["data"]),
+    try:
+        trained = training_result(run, before["settings"]["data"])
+    except (KeyError, TypeError, ValueError, csv.Error) as e:
+        raise Problem(f"metrics.csv is damaged ({e}): remove {shown(run.folder)} to run it again") from None
+    result = {**before, "seed": run.seed, "settings_hash": settings_hash(before["settings"]), "ended": now(), **trained,
               "test": None if run.timing else test_result(run.folder / "test.log")}
     write_whole(run.folder / "result.json", json.dumps(result, indent=1) + "\n")
     return result

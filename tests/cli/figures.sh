@@ -137,6 +137,10 @@ assert kind("itra.lambda=0", "center.lambda=.1") is None and kind("itra.lambda=0
 sed 's/,small,/,full,/' report.csv | tail -n +2 | cat report.csv - >mixed.csv
 refused "two scales" "fmnist full .*; fmnist small .*: one figure shows one" $figures lambda mixed.csv
 head -n 1 report.csv >none.csv
+refused "no number for lambda" "itra.lambda=x: expected a number" $figures lambda <(sed 's/itra.lambda=[^ ,]*/itra.lambda=x/' report.csv)
+mkdir -p broken/seed-1
+echo '[1]' >broken/seed-1/result.json
+refused "a damaged result" "broken/seed-1/result.json: is damaged" $figures lambda broken
 refused "no run" "no result of an ITRA run" $figures lambda none.csv
 refused "metrics for a report" "expected what scripts/reproduce report" $figures lambda base1.csv
 
@@ -160,6 +164,14 @@ save("odd.npy", "f", (59, 4), [0.] * 236)
 save("odd.labels.npy", "i", (60,), labels)
 save("nan.npy", "f", (60, 4), [float("nan")] * 240)
 save("nan.labels.npy", "i", (60,), labels)
+save("same.npy", "f", (60, 4), [1.5] * 240)
+save("same.labels.npy", "i", (60,), labels)
+save("single.npy", "f", (60, 1), [1e30 * random.random() for _ in labels])
+save("single.labels.npy", "i", (60,), labels)
+save("none.npy", "f", (0, 4), [])
+save("none.labels.npy", "i", (0,), [])
+save("strange.npy", "f", (60, 4), [0.] * 240)
+save("strange.labels.npy", "i", (60,), [2**31 - 1] * 60)
 END
 printf 'ant\nbee\ncow\n' >three.names
 drawn "t-SNE" tsne.png $figures tsne baseline=base.npy ITRA=itra.npy --names three.names --points 40
@@ -167,6 +179,13 @@ drawn "t-SNE again" tsne2.png $figures tsne baseline=base.npy ITRA=itra.npy --na
 check "t-SNE: the same bytes" cmp tsne.png tsne2.png
 drawn "t-SNE of one array, classes without names" one.png $figures tsne base.npy
 head -n 2 three.names >two.names
+drawn "t-SNE of one feature, and a large one" single.png $figures tsne single.npy --title 'x$\nosuch$'
+refused "a collapsed net" "same.npy: all images have the same features" $figures tsne same.npy
+refused "no images" "0 images are too few" $figures tsne none.npy
+refused "labels that are no classes" "strange.npy: labels from 2147483647" $figures tsne strange.npy
+refused "names that are no text" "binary.csv: is no text in UTF-8" $figures tsne base.npy --names binary.csv
+"$figures" tsne base.npy --seed 4294967296 -o bad.png 2>bad.err
+check "a seed that is too large: one line, status 1" test "$?:$(wc -l <bad.err)" = 1:1
 refused "too few names" "two.names: 2 names, but labels from 0 to 2" $figures tsne base.npy --names two.names
 refused "other images" "not the same images" $figures tsne base.npy other.npy
 refused "few images" "5 images are too few" $figures tsne short.npy

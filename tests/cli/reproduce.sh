@@ -77,6 +77,13 @@ check "no data: the script that gets them" says 'get-kmnist.sh' reproduce run km
     --set data.train=missing --results no
 check "no data: nothing is made" test ! -e no
 
+check "a count that is none" says 'max_batches=1e3: expected a whole number' reproduce run fmnist --name x \
+    --set net.max_batches=1e3 --results no
+check "a bad flag: one line, too" says "argument --seeds: invalid positive value: '0'" reproduce run fmnist --seeds 0
+check "a folder that no .data file can name" says 'a # after a blank' reproduce run fmnist --results 'no #1'
+check "a folder as the program" says 'is not there: run make' env DARKNET="$work" "$here/scripts/reproduce" run fmnist \
+    --name x --set itra.lambda=0 --results no
+
 # ---- a run ----
 check "two runs" reproduce "${cell[@]}" whole --jobs 2
 run=whole/fmnist/small-ours/a/seed-2
@@ -97,6 +104,31 @@ reproduce "${cell[@]}" whole >again.out
 check "finished runs stay" grep -q '2 runs, 2 finished' again.out
 reproduce "${cell[@]}" whole --seeds 1 --set net.decay=.1 >other.out
 check "another setting under the same name is noticed" grep -q 'finished with other settings' other.out
+
+# ---- damaged files ----
+for text in '' '[1]' '{"settings": {}}'; do
+    rm -rf damaged
+    cp -r whole damaged
+    echo "$text" >damaged/fmnist/small-ours/a/seed-1/result.json
+    reproduce report fmnist --results damaged >damaged.md 2>&1
+    check "damaged result '$text': the report says so" has 'Not finished: a seed 1 (result.json is damaged)' damaged.md
+    reproduce "${cell[@]}" damaged >damaged.out 2>&1
+    table damaged >damaged.md 2>&1
+    check "damaged result '$text': made again" cmp whole.md damaged.md
+done
+rm -rf damaged
+cp -r whole damaged
+rm damaged/fmnist/small-ours/a/seed-1/result.json
+echo '[1]' >damaged/fmnist/small-ours/a/seed-1/run.json
+echo 'kind,1' >damaged/fmnist/small-ours/a/seed-2/metrics.csv
+rm damaged/fmnist/small-ours/a/seed-2/result.json damaged/fmnist/small-ours/a/seed-2/backup/net_last.state
+reproduce "${cell[@]}" damaged >damaged.out 2>&1
+table damaged >damaged.md 2>&1
+check "damaged run.json and metrics: made again" cmp whole.md damaged.md
+rm damaged/fmnist/small-ours/a/seed-2/result.json
+sed -i '2s/,.*/,x/' damaged/fmnist/small-ours/a/seed-2/metrics.csv
+reproduce "${cell[@]}" damaged >damaged.out 2>&1
+check "metrics damaged after the end: what to do" has 'FAILED: metrics.csv is damaged .*: remove .*damaged/fmnist/small-ours/a/seed-2' damaged.out
 
 # ---- failures ----
 reproduce "${cell[@]}" failing --set itra.lamda=1 >failing.out 2>&1
