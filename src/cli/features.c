@@ -41,7 +41,7 @@ static int npy_header(struct npy *a, int n, struct err *e)
     return file_write(&a->f, header, sizeof header, e);
 }
 
-/* Rows follow; how many, npy_commit says. */
+/* Rows follow; how many, npy_finish says. */
 static int npy_create(struct npy *a, const char *path, const char *type, size_t d, struct err *e)
 {
     a->type = type;
@@ -50,12 +50,13 @@ static int npy_create(struct npy *a, const char *path, const char *type, size_t 
     return npy_header(a, 0, e);
 }
 
-static int npy_commit(struct npy *a, int n, struct err *e)
+/* The number of rows to the header, and all of it to the disk: file_commit cannot fail for want of room. */
+static int npy_finish(struct npy *a, int n, struct err *e)
 {
     if (fseek(a->f.f, 0, SEEK_SET))
         return fail_at(e, E_FILE, a->f.path, 0, "cannot be written: %s", strerror(errno));
     TRY(npy_header(a, n, e));
-    return file_commit(&a->f, e);
+    return file_flush(&a->f, e);
 }
 
 /* ---- rows ---- */
@@ -205,8 +206,10 @@ static int extract(struct extraction *x, const struct cli *c, struct err *e)
                               .ctx = x };
     TRY(evaluate(x->s.net, x->program, x->data, &o, &l, e));
     console_clear(&x->s.console);
-    TRY(npy_commit(&x->labels, x->rows, e));
-    TRY(npy_commit(&x->features, x->rows, e));
+    TRY(npy_finish(&x->labels, x->rows, e));
+    TRY(npy_finish(&x->features, x->rows, e));
+    TRY(file_commit(&x->labels.f, e));
+    TRY(file_commit(&x->features.f, e));
     print_summary(x, &l);
     return OK;
 }

@@ -277,10 +277,16 @@ int file_write(struct file *f, const void *bytes, size_t n, struct err *e)
     return OK;
 }
 
-int file_commit(struct file *f, struct err *e)
+int file_flush(struct file *f, struct err *e)
 {
     if (!f->f) return fail(e, E_ARG, "commit of a file that is not open");
     if (fflush(f->f) || ferror(f->f) || fsync(fileno(f->f))) return give_up(f, "cannot be written", e);
+    return OK;
+}
+
+int file_commit(struct file *f, struct err *e)
+{
+    TRY(file_flush(f, e));
     FILE *stream = f->f;
     f->f = NULL;
     if (fclose(stream)) return give_up(f, "cannot be written", e);

@@ -42,6 +42,9 @@ struct file {
 };
 int file_create(struct file *, const char *path, struct err *);
 int file_write(struct file *, const void *, size_t bytes, struct err *);
+/* Puts what was written on the disk: afterwards there is room for it. For files that only make sense
+ * together: flush all of them, then commit each. */
+int file_flush(struct file *, struct err *);
 int file_commit(struct file *, struct err *);
 void file_abort(struct file *);
 /* Removes what killed processes left of this file under temporary names. */

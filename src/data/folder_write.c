@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "core/mem.h"
 #include "core/text.h"
 #include "data/folder.h"
@@ -130,7 +131,8 @@ static int find_prefix(struct output *o, const char *prefix, struct err *e)
 {
     char place[PATH_MAX];
     const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
-    if (!*name) return fail_at(e, E_ARG, prefix, 0, "is a folder: -out needs a name in it");
+    if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
+        return fail_at(e, E_ARG, prefix, 0, "is a folder: -out needs a name in it");
     char *folder = slash ? mem_text(prefix, (size_t)(name - prefix)) : mem_text(".", 1);
     if (!folder) return fail(e, E_MEM, "not enough memory");
     int rc = folder_prepare(folder, e);
@@ -211,6 +213,8 @@ static int write_all(struct output *o, const char *prefix, int replace, struct e
     TRY(find_prefix(o, prefix, e));
     TRY(open_files(o, replace, e));
     TRY(put_all(o, e));
+    for (int i = 0; i < FILES; i++) TRY(file_flush(&o->file[i], e));
+    unlink(o->file[DATA].path); /* what stops here must not leave an old one with new lists */
     for (int i = 0; i < FILES; i++) TRY(file_commit(&o->file[i], e));
     return OK;
 }

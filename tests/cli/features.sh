@@ -151,6 +151,11 @@ refused "a layer that is no number" "-layer -1: expected a whole number" feature
 refused "no images" "-limit 0: expected" features plain new -limit 0
 refused "a folder that is not there" "no/new.npy: cannot be written" features plain no/new
 mkdir folder.npy
+quietly plain kept -layer 7
+cp kept.labels.npy labels.before
+(trap '' XFSZ && ulimit -f 1 && features plain kept -layer 0 -limit 3 >quiet.out 2>&1)
+check "a full disk: status 1" test $? = 1
+check "a full disk: the labels stay with the features there are" cmp kept.labels.npy labels.before
 refused "a folder" "not an ordinary file" features plain folder
 sed '/^valid/d' mini.data >invalid.data
 refused "no valid=" "no valid=" "$DARKNET" classifier features invalid.data plain.cfg backup/plain_final.weights -out new.npy

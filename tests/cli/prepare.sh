@@ -63,6 +63,19 @@ check "its validation images" row bee 6 6
 check "a class without validation images is pointed out" grep -q "^warning: .*split/test has no image of class 'ant'" err
 check "so is what is left out" grep -q "split/more is left out" err
 
+# ---- a disk that is full, here for files of more than 1 KiB: the list of the many validation images ----
+photos many cat dog
+for ((i = 6; i < 20; i++)); do ln -s 0.ppm many/cat/$i.ppm && ln -s 0.ppm many/dog/$i.ppm; done
+prepare_short() { (trap '' XFSZ && ulimit -f 1 && prepare many -valid .99 "$@"); }
+prepare_short
+check "a full disk: status 1" test $? = 1
+check "a full disk: said so" grep -qE "^darknet: .*many.valid.list: cannot be written" err
+check "a full disk: nothing is left" test -z "$(ls -A | grep '^many.')"
+check "the same with room" prepare many
+cat many.[dlntv]* >before
+prepare_short -force
+check "a full disk: what was there stays" sh -c 'cat many.[dlntv]* | cmp - before'
+
 # ---- refusals: status 1, one line ----
 bad() { # bad WHAT WORDS ARGS...
     local what=$1 words=$2 status
@@ -88,6 +101,9 @@ bad "a share that is no number" "-valid 1e-2: expected" "my pets" -valid 1e-2
 rm -r split/more
 photos split/test ant
 bad "a share of what came apart" "has folders train and test already" split -valid .2
+prepare "my pets" -out ..
+check "a folder for a prefix: status 1" test $? = 1
+check "a folder for a prefix: one line" grep -q "^darknet: \.\.: is a folder: -out needs a name" err
 mkdir $'holes/new\nline'
 rm -r holes/dog
 bad "a line break in a name" 'holes/new\?line: the name of this class folder' holes
