@@ -12,6 +12,13 @@ static int save_weights(const struct trainer *t, const char *path, struct err *e
     return weights_save(t->net, path, t->net->n, t->net->seen, e);
 }
 
+/* A state at the end has final weights beside it, unless writing them failed, or somebody removed them. */
+static int keep_final(const struct trainer *t, struct err *e)
+{
+    if (!t->o->resume || !access(t->files.final, F_OK)) return OK;
+    return save_weights(t, t->files.final, e);
+}
+
 static int save_last_weights(struct trainer *t, struct err *e)
 {
     TRY(save_weights(t, t->files.last, e));
@@ -101,7 +108,7 @@ static int start(struct trainer *t, struct err *e)
     TRY(files_check(&t->files, metrics, e));
     TRY(open_programs(t, e));
     TRY(start_position(t, e));
-    if (reached_end(t)) return OK;
+    if (reached_end(t)) return keep_final(t, e);
     TRY(net_check_finite(t->net, e));
     if (t->o->resume)
         TRY(metrics_resume(&t->metrics, metrics, t->p.iteration, e));
@@ -205,7 +212,7 @@ static int validate(struct trainer *t, struct err *e)
     return OK;
 }
 
-/* The end: the final weights go before the state, so that a state at the end means that they are there. */
+/* The end: the final weights go before the state, so that a state at the end finds them there. */
 static int save_final(struct trainer *t, struct err *e)
 {
     struct err last = { 0 };

@@ -94,6 +94,9 @@ for cfg in plain itra memory every; do
     run "half-$cfg" $cfg.cfg -set net.max_batches=11
     check "$cfg: resumes" run "half-$cfg" $cfg.cfg -resume "half-$cfg/${cfg}_last.state"
     check "$cfg: resumed = uninterrupted" same_final "whole-$cfg" "half-$cfg" $cfg
+    rm "half-$cfg/${cfg}_final.weights"
+    run "half-$cfg" $cfg.cfg -resume "half-$cfg/${cfg}_last.state"
+    check "$cfg: final weights that are lost come back from the last state" same_final "whole-$cfg" "half-$cfg" $cfg
     check "$cfg: resumed metrics have every iteration once" \
         test "$(grep -c '^train,' "half-$cfg/${cfg}_metrics.csv")" = 20
 done
