@@ -49,7 +49,7 @@ truth=${2-}
 for known in "$dir/LOC_val_solution.csv" "$dir/ILSVRC2012_devkit_t12"; do
     [ -n "$truth" ] || [ ! -e "$known" ] || truth=$known
 done
-[ -z "$truth" ] || [ -e "$truth" ] || die "$truth: no such file or folder"
+[ -z "$truth" ] || [ -f "$truth" ] || [ -d "$truth" ] || die "$truth: no such file or folder"
 [ -z "$truth" ] || truth=$(absolute "$truth")
 
 CDPATH='' cd -- "$(dirname -- "$0")/.."

@@ -1,4 +1,5 @@
 #include "dataset.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,7 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
 {
     char **labels;
     struct label_finder f;
+    TRY(list_read(&s->list, &s->d.n, path, e));
     if (!d->labels)
         return fail_at(e, E_CFG, d->path, 0,
                        "no `labels=`: add the list of the words that tell the classes in image "
@@ -130,7 +132,6 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
             "resize=%dx%d is for packed images, but %.150s is a list: take it out, the network's width= "
             "and height= tell the size",
             d->width, d->height, path);
-    TRY(list_read(&s->list, &s->d.n, path, e));
     if (!s->pick.holdout && s->pick.limit && s->pick.limit < s->d.n)
         s->d.n = s->pick.limit; /* labels enough */
     s->label = mem_alloc((size_t)s->d.n, sizeof *s->label);
@@ -220,6 +221,7 @@ static int check_there(const char *path, struct err *e)
 {
     char script[100], hint[160] = "";
     if (!access(path, F_OK)) return OK;
+    if (errno != ENOENT) return fail_at(e, E_FILE, path, 0, "cannot be opened: %s", strerror(errno));
     if (!strncmp(path, "data/", 5)) {
         snprintf(script, sizeof script, "scripts/get-%.*s.sh", (int)strcspn(path + 5, "/"), path + 5);
         if (!access(script, F_OK)) snprintf(hint, sizeof hint, ": %s fetches that data set", script);

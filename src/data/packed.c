@@ -67,7 +67,7 @@ static const struct collection *collection_of(const char *base)
     return NULL;
 }
 
-/* 00 00, or zipped: no text starts so. */
+/* 00 00, or zipped: no text starts so. One with an IDX name is to be told what is wrong with its header. */
 static int looks_like_idx(const char *path)
 {
     unsigned char head[2] = { 1, 1 };
@@ -75,7 +75,7 @@ static int looks_like_idx(const char *path)
     if (stream_open(&s, path, NULL)) return 0;
     int zipped = stream_zipped(&s), rc = stream_read(&s, head, 2, NULL);
     stream_close(&s);
-    return zipped || (!rc && !head[0] && !head[1]);
+    return zipped || strstr(base_of(path), "images-idx") || (!rc && !head[0] && !head[1]);
 }
 
 /* A .bin that is no IDX file under another name: an unknown one is better said to be so than read as a list.

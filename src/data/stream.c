@@ -19,6 +19,15 @@ int stream_open(struct stream *s, const char *path, struct err *e)
     return OK;
 }
 
+/* zlib's word for the last error, without the name it gives the file; NULL: there was none. */
+static const char *error_of(const struct stream *s)
+{
+    int code;
+    const char *why = gzerror(s->f, &code), *colon = strstr(why, ": ");
+    if (!code) return NULL;
+    return colon ? colon + 2 : why;
+}
+
 void stream_close(struct stream *s)
 {
     if (s->f) gzclose(s->f);
@@ -31,11 +40,11 @@ int stream_read(struct stream *s, void *to, uint64_t n, struct err *e)
 {
     unsigned char *p = to;
     while (n) {
-        int got = gzread(s->f, p, n < (1u << 24) ? (unsigned)n : 1u << 24), code;
+        int got = gzread(s->f, p, n < (1u << 24) ? (unsigned)n : 1u << 24);
         if (got <= 0) {
-            const char *why = gzerror(s->f, &code);
+            const char *why = error_of(s);
             return fail_at(e, E_FORMAT, s->path, 0, "is truncated or damaged%s%s: %llu more bytes expected",
-                           code ? ": " : "", code ? why : "", (unsigned long long)n);
+                           why ? ": " : "", why ? why : "", (unsigned long long)n);
         }
         p += got;
         n -= (uint64_t)got;
@@ -46,9 +55,8 @@ int stream_read(struct stream *s, void *to, uint64_t n, struct err *e)
 /* The checksum of a gzipped file is only known to be right, or to be there, at its end. */
 static int check_end(struct stream *s, struct err *e)
 {
-    int code;
-    const char *why = gzerror(s->f, &code);
-    return code ? fail_at(e, E_FORMAT, s->path, 0, "is truncated or damaged at its end: %s", why) : OK;
+    const char *why = error_of(s);
+    return why ? fail_at(e, E_FORMAT, s->path, 0, "is truncated or damaged at its end: %s", why) : OK;
 }
 
 int stream_end(struct stream *s, struct err *e)

@@ -219,6 +219,12 @@ packed "an unknown .bin" "x.bin: no .bin file of this name" x.bin
 printf '\0\0\11\1\0\0\0\1' >t-images-idx3-ubyte
 : >t-labels-idx1-ubyte
 packed "IDX of a wrong magic" "t-images-idx3-ubyte: starts with 00 00 09 01" t-images-idx3-ubyte
+printf '\1\0\10\3\0\0\0\1' >t-images-idx3-ubyte
+packed "IDX of another magic" "t-images-idx3-ubyte: starts with 01 00 08 03" t-images-idx3-ubyte '/^labels/d'
+mkfifo pipe.list
+ln -s loop loop
+packed "a pipe for images" "pipe.list: is not a regular file" pipe.list '/^labels/d'
+packed "a link to itself" "loop: cannot be opened: Too many levels" loop
 packed "a folder per class" "pets: is a folder .*darknet classifier prepare pets" pets
 packed "no such folder" "data/gone: no such file or folder" data/gone
 data resize.data '$a resize = 32'

@@ -148,7 +148,7 @@ static void truncated_gzip(void **state)
     struct data_file *d = data("classes=10\ntrain=data_batch_1.bin.gz\n");
     for (size_t cut = 10; cut<n; cut += cut> n - 20 ? 1 : 61) {
         put_cut("data_batch_1.bin.gz", x, n, cut);
-        set_error(d, SPLIT_TRAIN, "data_batch_1.bin.gz: is truncated or damaged");
+        set_error(d, SPLIT_TRAIN, "data_batch_1.bin.gz: is truncated or damaged at its end: unexpected end");
     }
     x[n / 2] ^= 1;
     put_cut("data_batch_1.bin.gz", x, n, n);
