@@ -53,10 +53,10 @@ CASES = {
     "center": case("fmnist-lenet", nets.lenet, (1, 28, 28), 6, 8, labels=4, subdivisions=2, center=.3,
                    sets=("center.lambda=.3",)),
     # Gradients in float; an odd number of passes, for the median.
-    "resnet18-float": case("cifar10-resnet18", nets.resnet18, (3, 32, 32), 4, 15, labels=10, update=False),
+    "resnet18-float": case("cifar10-resnet18", nets.resnet18, (3, 32, 32), 2, 15, labels=10, update=False),
     "vgg13-float": case("cifar10-vgg13", nets.vgg13, (3, 32, 32), 4, 15, labels=10, update=False),
     "mobilenetv2-float": case("cifar10-mobilenetv2", nets.mobilenetv2, (3, 32, 32), 4, 15, labels=10, update=False),
-    "resnet101-float": case("cifar100-resnet101", nets.resnet101, (3, 16, 16), 4, 7, labels=100, update=False),
+    "resnet101-float": case("cifar100-resnet101", nets.resnet101, (3, 16, 16), 4, 5, labels=100, update=False),
 }
 
 

@@ -230,11 +230,12 @@ static void worst(double *of, double error)
  * arrays the expectation of a squared projection is |d|^2. */
 static void project(const real *x, size_t n, int sub, double factor, double p[PROJECTIONS])
 {
+    static const double sign[2] = { -1, 1 };
     uint64_t key = rng_key(SEED, FORMULA_SIGN, (uint64_t)sub);
     double sum[PROJECTIONS] = { 0 };
     for (size_t i = 0; i < n; i++) {
         uint64_t bits = rng_bits(key, i);
-        for (int k = 0; k < PROJECTIONS; k++) sum[k] += bits >> k & 1 ? (double)x[i] : -(double)x[i];
+        for (int k = 0; k < PROJECTIONS; k++) sum[k] += sign[bits >> k & 1] * (double)x[i];
     }
     for (int k = 0; k < PROJECTIONS; k++) p[k] += factor * sum[k];
 }
