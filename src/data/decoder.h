@@ -42,9 +42,9 @@ int image_check_size(int64_t w, int64_t h, const char *path, struct err *);
 
 static inline int is_jpeg(const uint8_t *p, size_t n) { return n > 2 && p[0] == 0xff && p[1] == 0xd8; }
 
-/* By how much a JPEG may be reduced for `shorter` while it is decoded: 1, 2, 4 or 8, sides rounded up. libjpeg
- * knows every eighth, but has fast code for these only: 6/8 of a 500x375 photograph takes 1.55 ms, all of it
- * 1.33 ms, 4/8 1.17 ms. */
+/* By how much a JPEG may be reduced for `shorter` while it is decoded: 1, 2, 4 or 8, sides rounded up.
+ * libjpeg knows every eighth, but has fast code for these only: 6/8 of a 500x375 photograph takes 1.55 ms,
+ * all of it 1.33 ms, 4/8 1.17 ms. */
 static inline int jpeg_reduction(const struct encoded *f, int shorter)
 {
     int side = f->w < f->h ? f->w : f->h, by = shorter > 0 ? 8 : 1;

@@ -39,10 +39,11 @@ void folder_free(struct folder *); /* accepts NULL */
  * came apart already. */
 int folder_split(struct folder *, double fraction, uint64_t seed, struct err *);
 
-/* Writes PREFIX.train.list, .valid.list, .labels.txt, .names.txt and, last, .data, all of them or, when the disk is full, none;
- * lists hold absolute paths. Files that exist are an error unless `replace`. A label is the name of its class
- * if no path holds another one, else /NAME/ or /PARENT/NAME/: whole folders. Whichever it is, every path is
- * searched before anything is written, and must have its own label and no other: all Darknets agree then. */
+/* Writes PREFIX.train.list, .valid.list, .labels.txt, .names.txt and, last, .data, all of them or, when the
+ * disk is full, none; lists hold absolute paths. Files that exist are an error unless `replace`. A label is
+ * the name of its class if no path holds another one, else /NAME/ or /PARENT/NAME/: whole folders. Whichever
+ * it is, every path is searched before anything is written, and must have its own label and no other: all
+ * Darknets agree then. */
 int folder_write(const struct folder *, const char *prefix, int replace, struct err *);
 
 #endif

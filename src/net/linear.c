@@ -10,8 +10,9 @@ static int short_of_memory(struct layer *l, struct err *e)
     return fail_at(e, E_MEM, l->cfg, l->line, "[%s]: not enough memory", l->ops->name);
 }
 
-/* Declares the parameters in the order of the .weights file. init=pytorch: weights and bias are uniform within
- * 1/sqrt(fan-in) of 0 (reset_parameters of torch.nn.Conv2d and Linear); normalised outputs start at bias 0. */
+/* Declares the parameters in the order of the .weights file. init=pytorch: weights and bias are uniform
+ * within 1/sqrt(fan-in) of 0 (reset_parameters of torch.nn.Conv2d and Linear); normalised outputs start at
+ * bias 0. */
 static int declare(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
     size_t n = outputs(l);

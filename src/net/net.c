@@ -55,8 +55,9 @@ const struct key net_config_keys[] = {
     LIST_KEY(net_config, mean, -1e6, 1e6,
              "per channel, subtracted from values in [0,1] (stock Darknet ignores this key)"),
     LIST_KEY(net_config, std, 1e-9, 1e6, "per channel, divides after mean (stock Darknet ignores this key)"),
-    WORD_KEY(net_config, init, START_DARKNET, starts,
-             "initial weights; pytorch: uniform in +-1/sqrt(fan-in), biases too (stock Darknet ignores this key)"),
+    WORD_KEY(
+        net_config, init, START_DARKNET, starts,
+        "initial weights; pytorch: uniform in +-1/sqrt(fan-in), biases too (stock Darknet ignores this key)"),
     REAL_KEY(net_config, bn_momentum, 0.01, 0, 1,
              "pace of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
     REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
