@@ -30,30 +30,14 @@ struct key {
     const char *help;
 };
 
-#define INT_KEY(T, f, d, lo, hi, help)                                                                       \
-    {                                                                                                        \
-#f, KEY_INT, offsetof(struct T, f), d, lo, hi, NULL, help                                            \
-    }
-#define REAL_KEY(T, f, d, lo, hi, help)                                                                      \
-    {                                                                                                        \
-#f, KEY_REAL, offsetof(struct T, f), d, lo, hi, NULL, help                                           \
-    }
-#define WORD_KEY(T, f, d, words, help)                                                                       \
-    {                                                                                                        \
-#f, KEY_WORD, offsetof(struct T, f), d, 0, 0, words, help                                            \
-    }
-#define EITHER_KEY(T, f, d, lo, hi, w, h)                                                                    \
-    {                                                                                                        \
-#f, KEY_EITHER, offsetof(struct T, f), d, lo, hi, w, h                                               \
-    }
-#define INTS_KEY(T, f, lo, hi, help)                                                                         \
-    {                                                                                                        \
-#f, KEY_INTS, offsetof(struct T, f), 0, lo, hi, NULL, help                                           \
-    }
-#define LIST_KEY(T, f, lo, hi, help)                                                                         \
-    {                                                                                                        \
-#f, KEY_LIST, offsetof(struct T, f), 0, lo, hi, NULL, help                                           \
-    }
+/* clang-format off */
+#define INT_KEY(T, f, d, lo, hi, help)    { #f, KEY_INT, offsetof(struct T, f), d, lo, hi, NULL, help }
+#define REAL_KEY(T, f, d, lo, hi, help)   { #f, KEY_REAL, offsetof(struct T, f), d, lo, hi, NULL, help }
+#define WORD_KEY(T, f, d, words, help)    { #f, KEY_WORD, offsetof(struct T, f), d, 0, 0, words, help }
+#define EITHER_KEY(T, f, d, lo, hi, w, h) { #f, KEY_EITHER, offsetof(struct T, f), d, lo, hi, w, h }
+#define INTS_KEY(T, f, lo, hi, help)      { #f, KEY_INTS, offsetof(struct T, f), 0, lo, hi, NULL, help }
+#define LIST_KEY(T, f, lo, hi, help)      { #f, KEY_LIST, offsetof(struct T, f), 0, lo, hi, NULL, help }
+/* clang-format on */
 
 /* Fills `self` from a section through a table that ends with a NULL name. Several tables may fill several
  * structs from one section: call it for each, then options_unused. */

@@ -11,9 +11,9 @@ struct port {
 
 struct conv {
     const struct cpu *cpu;
-    struct small *small; /* instead of the primitives: all but in_back and out_back below is unused then */
-    struct tensor in, out, in_back, out_back;          /* shapes and layouts; _back: of rows_back rows */
-    struct layout host;                                /* weights as the host has them */
+    struct small *small;                      /* instead of all below but out_back; NULL: the primitives */
+    struct tensor in, out, in_back, out_back; /* shapes and layouts; _back: of rows_back rows */
+    struct layout host;                       /* weights as the host has them */
     struct layout weights, data_weights, grad_weights; /* as forward, data and weights passes want them */
     float *no_bias;                                    /* zeros: the primitive always adds a bias */
     int add_gx;
