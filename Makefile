@@ -1,4 +1,5 @@
-# make [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
+# make [GPU=0|1] [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
+#      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG and PNG; stb_image does what is left
 #
 # make demo         train with and without [itra] on Fashion-MNIST, compare, plot
@@ -10,6 +11,10 @@
 #
 # Variants never mix: objects live in build/<variant>/.
 
+GPU    ?= 0
+CUDA   ?= /usr/local/cuda
+CUDNN  ?= $(CUDA)
+CUDA_ARCH ?= all-major
 ONEDNN ?= 1
 DOUBLE ?= 0
 DEBUG  ?= 0
@@ -20,22 +25,30 @@ TURBOJPEG ?= 0
 
 ifeq ($(DOUBLE),1)
 override ONEDNN := 0
+override GPU := 0
+endif
+ifeq ($(GPU),host)
+override ONEDNN := 0
 endif
 
 # ---- nothing below needs changing for an ordinary build ------------------------------------------------------------
 
-WITH    := $(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(TURBOJPEG)),-turbojpeg)$(if $(filter 1,$(OPENCV)),-opencv)
+WITH    := $(if $(filter 1,$(GPU)),-cuda)$(if $(filter host,$(GPU)),-shim)$(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(TURBOJPEG)),-turbojpeg)$(if $(filter 1,$(OPENCV)),-opencv)
 VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(WITH)$(if $(filter 1,$(DEBUG)),-debug)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
 
-BACKENDS := $(if $(filter 1,$(ONEDNN)),cpu) ref
+BACKENDS := $(if $(filter 1 host,$(GPU)),cuda) $(if $(filter 1,$(ONEDNN)),cpu) ref
 DECODERS := $(if $(filter 1,$(TURBOJPEG)),turbojpeg) $(if $(filter 1,$(OPENCV)),opencv) stb
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c) \
             $(LAYERS:%=src/layers/%.c) $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c)) \
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
+# What stands for the libraries of a GPU on a machine without one.
+SHIMMED := $(if $(filter host,$(GPU)),$(notdir $(wildcard tests/shim/*.c)))
+SRC     := $(filter-out $(SHIMMED:%=src/backend/cuda/%),$(SRC)) $(SHIMMED:%=tests/shim/%)
+SRC     += $(if $(filter 1 host,$(GPU)),$(wildcard src/backend/cuda/*.cu))
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
-LIB_OBJ  := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
+LIB_OBJ  := $(addprefix $(B)/,$(patsubst %.c,%.o,$(patsubst %.cpp,%.o,$(SRC:.cu=.cu.o))))
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
 
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
@@ -46,7 +59,14 @@ COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(if $(filter
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
 ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) $(CXXFLAGS)
-LDLIBS := $(if $(filter 1,$(ONEDNN)),-ldnnl) $(if $(filter 1,$(TURBOJPEG)),-lturbojpeg) \
+comma      := ,
+CUDA_DIRS  := $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64)
+CUDA_LIBS  := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
+              $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
+NVCC       := $(CUDA)/bin/nvcc
+NVCC_FLAGS := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow \
+              -MMD -MP -Isrc -Iinclude -I$(B)
+LDLIBS := $(if $(filter 1,$(GPU)),$(CUDA_LIBS)) $(if $(filter 1,$(ONEDNN)),-ldnnl) $(if $(filter 1,$(TURBOJPEG)),-lturbojpeg) \
           $(if $(filter 1,$(OPENCV)),-lopencv_imgcodecs -lopencv_core -lstdc++) \
           -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
@@ -72,11 +92,11 @@ $(B)/decoders.inc: FORCE
 
 # One plain line where a library is missing, before a compiler says it in fifty.
 OPENCV_INCLUDE ?= /usr/include/opencv4
-HEADERS := $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h $(if $(filter 1,$(TURBOJPEG)),turbojpeg.h) \
+HEADERS := $(if $(filter 1,$(GPU)),cuda_runtime_api.h cudnn.h cublas_v2.h) $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h $(if $(filter 1,$(TURBOJPEG)),turbojpeg.h) \
            $(if $(filter 1,$(OPENCV)),opencv2/imgcodecs.hpp)
 SETS    := build$(if $(filter 1,$(TURBOJPEG)), turbojpeg)$(if $(filter 1,$(OPENCV)), opencv)
 $(B)/headers:
-	@for h in $(HEADERS); do case $$h in *.hpp) as="$(CXX) -x c++ -isystem $(OPENCV_INCLUDE)" ;; *) as="$(CC) -x c" ;; esac; \
+	@for h in $(HEADERS); do case $$h in cu*) as="$(CC) -x c -isystem $(CUDNN)/include -isystem $(CUDA)/include" ;; *.hpp) as="$(CXX) -x c++ -isystem $(OPENCV_INCLUDE)" ;; *) as="$(CC) -x c" ;; esac; \
 	    echo "#include <$$h>" | $$as -E - >/dev/null 2>&1 || \
 	    { echo "make: $$h is missing: run scripts/deps.sh $(SETS)$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
 	@mkdir -p $(B); touch $@
@@ -88,6 +108,16 @@ $(B)/src/%.o: src/%.c Makefile | $(B)/headers $(REGISTRIES)
 $(B)/src/%.o: src/%.cpp Makefile | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
+ifeq ($(GPU),1)
+$(B)/src/backend/cuda/%.o: ALL_CFLAGS += -isystem $(CUDNN)/include -isystem $(CUDA)/include
+$(B)/src/backend/cuda/%.cu.o: src/backend/cuda/%.cu Makefile | $(B)/headers $(REGISTRIES)
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -MF $(@:.o=.d) -c -o $@ $<
+else
+$(B)/src/backend/cuda/%.cu.o: src/backend/cuda/%.cu Makefile | $(B)/headers $(REGISTRIES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ -x c $<
+endif
 $(B)/src/data/decoders/opencv.o: ALL_CXXFLAGS += -isystem $(OPENCV_INCLUDE)
 ifeq ($(TURBOJPEG),1) # the library itself does not tell
 $(B)/src/data/decoders/turbojpeg.o: ALL_CFLAGS += -DTURBOJPEG_RELEASE='"$(shell pkg-config --modversion libturbojpeg 2>/dev/null)"'

@@ -9,6 +9,8 @@ const char *const act_names[ACT_COUNT + 1] = {
     "selu",   "gelu", "swish", "mish",  "hard_mish", "plse", "hardtan",  "lhtan", "stair", NULL,
 };
 
+const char *const precision_names[PRECISION_COUNT + 1] = { "fp32", "tf32", "bf16", NULL };
+
 int act_from_output(enum act a)
 {
     return a != ACT_GELU && a != ACT_SWISH && a != ACT_MISH && a != ACT_HARD_MISH;

@@ -66,10 +66,29 @@ extern const char *const act_names[ACT_COUNT + 1]; /* "linear", "relu", ..., NUL
 /* Nonzero if the slope can be computed from the output alone: such activations run in place. */
 int act_from_output(enum act);
 
+/* What activations, gradients and products are computed in; in the order of precision_names. Parameters,
+ * their gradients and momenta, statistics and losses are `real` in all of them. */
+enum precision {
+    PRECISION_FP32, /* float; in double builds double */
+    PRECISION_TF32, /* float, whose products may round their factors to 10 bits */
+    PRECISION_BF16, /* bfloat16 in memory, sums in float */
+    PRECISION_COUNT
+};
+extern const char *const precision_names[PRECISION_COUNT + 1]; /* "fp32", "tf32", "bf16", NULL */
+
 struct backend {
     const struct backend_ops *ops;
     void *self;
-    int threads; /* compute threads, >= 1 */
+    int threads;              /* compute threads, >= 1 */
+    enum precision precision; /* of what is planned from now on; one of ops->precisions */
+    int deterministic;        /* plans may not depend on timing, nor sums on the order of threads */
+};
+
+/* What changes from one training step to the next. It lives in backend memory, so that a recorded step can be
+ * run again with new values. */
+struct moment {
+    uint64_t step; /* number of the sub-mini-batch since training began */
+    double rate;   /* of the update, before the layers' own factors */
 };
 
 /* ---- linear maps: convolution and dense
@@ -172,11 +191,13 @@ struct act_ops {
 };
 
 /* Dropout: element e = (row * c + channel) * h*w + pixel (logical order, whatever the layout) is kept when
- * rng_uniform(key, e) >= probability, and then scaled by 1 / (1 - probability). Nothing is stored. */
+ * rng_uniform(key of the step, e) >= probability, and then scaled by 1 / (1 - probability). Nothing is
+ * stored. */
 struct drop_desc {
     const struct tensor *in;
     int rows_back;
     double probability;
+    uint64_t key; /* of this layer; that of a step is rng_key(key, RNG_DROPOUT, step) */
 };
 struct drop_plan {
     size_t scratch_bytes;
@@ -185,8 +206,9 @@ struct drop_plan {
 struct drop_ops {
     int (*plan)(struct backend *, const struct drop_desc *, struct tensor *out, struct drop_plan *,
                 struct err *);
-    int (*forward)(const struct drop_plan *, uint64_t key, const void *x, void *y, void *scratch);
-    int (*backward)(const struct drop_plan *, uint64_t key, const void *gy, void *gx, int add, void *scratch);
+    int (*forward)(const struct drop_plan *, const struct moment *, const void *x, void *y, void *scratch);
+    int (*backward)(const struct drop_plan *, const struct moment *, const void *gy, void *gx, int add,
+                    void *scratch);
     void (*drop)(struct drop_plan *);
 };
 
@@ -294,16 +316,32 @@ struct softmax_ops {
 /* ---- optimiser
  * ------------------------------------------------------------------------------------------------------- */
 
-struct sgd_step {
-    double rate, momentum, decay;
+/* A parameter: value, gradient and momentum, each of so many bytes and with the layout of a linear plan's
+ * weights (NULL: `real`, dense). */
+struct sgd_item {
+    void *w, *v;
+    const void *g;
+    size_t bytes;
+    const struct layout *layout;
+    double rate, decay; /* rate: a factor of the moment's */
+};
+struct sgd_desc {
+    const struct sgd_item *item; /* copied */
+    int n;
+    double momentum;
     double average; /* the gradient is g * average: 1 / subdivisions */
 };
+struct sgd_plan {
+    void *self;
+};
 struct sgd_ops {
-    /* v = momentum * v + (average * g + decay * w); w = w - rate * v, over n elements of any layout. The same
-     * step as Darknet's (u = -B v) and as PyTorch's SGD without dampening or Nesterov. */
-    int (*update)(struct backend *, void *w, const void *g, void *v, size_t n, const struct sgd_step *);
-    /* *bad (host) = 1 if any of n elements is not finite, else 0. */
-    int (*finite)(struct backend *, const void *g, size_t n, int *bad);
+    int (*plan)(struct backend *, const struct sgd_desc *, struct sgd_plan *, struct err *);
+    /* v = momentum * v + (average * g + decay * w); w = w - rate * v, for all items. The same step as
+     * Darknet's (u = -B v) and as PyTorch's SGD without dampening or Nesterov. */
+    int (*update)(const struct sgd_plan *, const struct moment *);
+    /* *bad (host): the first item whose gradient is not finite, or -1. */
+    int (*check)(const struct sgd_plan *, int *bad);
+    void (*drop)(struct sgd_plan *);
 };
 
 /* ---- the backend
@@ -311,6 +349,7 @@ struct sgd_ops {
 
 struct backend_ops {
     const char *name;             /* "ref", "cpu", "cuda" */
+    unsigned precisions;          /* bits: 1 << enum precision */
     const char *(*version)(void); /* libraries and versions, for `darknet version` */
     int (*open)(struct backend *, int index, struct err *); /* threads is set */
     void (*close)(struct backend *);
@@ -324,6 +363,8 @@ struct backend_ops {
     int (*read)(struct backend *, const struct tensor *, int row, int rows, real *host);
     int (*write)(struct backend *, struct tensor *, int row, int rows, const real *host, int add);
     int (*sync)(struct backend *, struct err *); /* waits, and reports what failed since the last call */
+    /* Layout and bytes of a tensor that no operation makes, whose shape is set: the image. */
+    int (*image)(struct backend *, struct tensor *, struct err *);
 
     const struct linear_ops *conv, *dense;
     const struct norm_ops *norm;

@@ -15,14 +15,6 @@
 #include "core/real.h"
 #include "core/rng.h"
 
-#ifndef SCALAR
-#ifdef __CUDACC__
-#define SCALAR static __host__ __device__ __forceinline__
-#else
-#define SCALAR static inline
-#endif
-#endif
-
 #define SELU_SCALE ((real)1.0507)
 #define SELU_ALPHA ((real)1.6732)
 

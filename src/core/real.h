@@ -8,4 +8,11 @@
 #endif
 typedef REAL real;
 
+/* Maths of one number, in headers: plain C, and CUDA C++ under nvcc. */
+#ifdef __CUDACC__
+#define SCALAR static __host__ __device__ __forceinline__
+#else
+#define SCALAR static inline
+#endif
+
 #endif

@@ -5,6 +5,7 @@
 #define CORE_RNG_H
 #include <math.h>
 #include <stdint.h>
+#include "core/real.h"
 
 /* What draws: one number per use, so that two uses never share a sequence. */
 enum rng_stream {
@@ -19,7 +20,7 @@ enum rng_stream {
     RNG_SPLIT = 9    /* which images of the user's folders validate */
 };
 
-static inline uint64_t rng_mix(uint64_t x)
+SCALAR uint64_t rng_mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -28,23 +29,23 @@ static inline uint64_t rng_mix(uint64_t x)
 }
 
 /* A key for one sequence; `sub` tells apart layers, lanes, steps. Keys can be chained: rng_key(key, a, b). */
-static inline uint64_t rng_key(uint64_t seed, uint64_t stream, uint64_t sub)
+SCALAR uint64_t rng_key(uint64_t seed, uint64_t stream, uint64_t sub)
 {
     return rng_mix(rng_mix(seed ^ 0x6a09e667f3bcc909u) + rng_mix(stream * 0x100000001b3u + 1) +
                    rng_mix(~sub));
 }
 
 /* 64 random bits: number `index` of the sequence `key`. */
-static inline uint64_t rng_bits(uint64_t key, uint64_t index) { return rng_mix(key + rng_mix(index)); }
+SCALAR uint64_t rng_bits(uint64_t key, uint64_t index) { return rng_mix(key + rng_mix(index)); }
 
 /* Uniform in [0, 1), 53 bits. */
-static inline double rng_uniform(uint64_t key, uint64_t index)
+SCALAR double rng_uniform(uint64_t key, uint64_t index)
 {
     return (double)(rng_bits(key, index) >> 11) * 0x1p-53;
 }
 
 /* Uniform integer in [0, n), n > 0; the bias is below n / 2^64. */
-static inline uint64_t rng_below(uint64_t key, uint64_t index, uint64_t n)
+SCALAR uint64_t rng_below(uint64_t key, uint64_t index, uint64_t n)
 {
     uint64_t r = rng_bits(key, index), hi = r >> 32,
              lo = r & 0xffffffffu; /* (r * n) >> 64 without 128 bits */
@@ -52,7 +53,7 @@ static inline uint64_t rng_below(uint64_t key, uint64_t index, uint64_t n)
 }
 
 /* Standard normal (Box-Muller), a function of its index like the others. */
-static inline double rng_normal(uint64_t key, uint64_t index)
+SCALAR double rng_normal(uint64_t key, uint64_t index)
 {
     double u = rng_uniform(key, 2 * index), v = rng_uniform(key, 2 * index + 1);
     return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);

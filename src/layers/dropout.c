@@ -5,7 +5,6 @@
 struct dropout {
     double probability;
     struct drop_plan plan;
-    int ordinal; /* among the dropout layers of the net: names the random stream */
 };
 
 static const struct key keys[] = {
@@ -27,28 +26,23 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct dropout *s = l->self;
-    struct drop_desc d = { &l->in[0]->x, l->rows_back, s->probability };
+    struct drop_desc d = { &l->in[0]->x, l->rows_back, s->probability,
+                           rng_key(builder_seed(b), RNG_DROPOUT, (uint64_t)builder_ordinal(b)) };
     TRY(l->be->ops->drop->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
-    s->ordinal = builder_ordinal(b);
     return OK;
-}
-
-static uint64_t key(const struct dropout *s, const struct pass *p)
-{
-    return rng_key(rng_key(p->seed, RNG_DROPOUT, (uint64_t)s->ordinal), RNG_DROPOUT, p->step);
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->drop->forward(&s->plan, key(s, p), l->in[0]->x.data, l->out->x.data, p->scratch);
+    return p->be->ops->drop->forward(&s->plan, p->now, l->in[0]->x.data, l->out->x.data, p->scratch);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->drop->backward(&s->plan, key(s, p), l->out->g.data, l->in[0]->g.data, l->add[0],
+    return p->be->ops->drop->backward(&s->plan, p->now, l->out->g.data, l->in[0]->g.data, l->add[0],
                                       p->scratch);
 }
 

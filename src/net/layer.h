@@ -38,9 +38,10 @@ struct pass {
     const int *label;     /* host, one a row */
     const int *dev_label; /* the same in backend memory */
     uint64_t seed;
-    uint64_t step;      /* number of the sub-mini-batch since training began: dropout draws from it */
-    uint64_t iteration; /* from 1: warm-ups and every=k go by it */
-    double ce_average;  /* running mean of the CE before this iteration; < 0: none yet */
+    uint64_t step;            /* number of the sub-mini-batch since training began: [crop] draws from it */
+    const struct moment *now; /* in backend memory */
+    uint64_t iteration;       /* from 1: warm-ups and every=k go by it */
+    double ce_average;        /* running mean of the CE before this iteration; < 0: none yet */
     void *scratch;
     struct err *err;
 };
@@ -96,6 +97,7 @@ int builder_rows(const struct builder *); /* rows of the forward pass */
 const struct net_config *builder_config(const struct builder *);
 double
 builder_pace(const struct builder *); /* of running statistics: bn_momentum, 0 where stopbackward holds */
+uint64_t builder_seed(const struct builder *);
 int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
 
 /* Declares a parameter of `count` numbers, in the order of the .weights file. Every program over one model

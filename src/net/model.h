@@ -36,6 +36,8 @@ int model_create_params(struct net *, int train, struct err *);
 size_t model_param_bytes(const struct net *, int train);
 /* As if no program had been opened yet. */
 void model_drop_params(struct net *);
+/* Does the update move it? */
+int model_moves(const struct param *);
 /* Dense host copy of w (or of v, with the packing of w), and back. */
 int model_get(const struct param *, const void *from, real *host);
 int model_set(const struct param *, void *to, const real *host);

@@ -58,6 +58,8 @@ const struct key net_config_keys[] = {
     WORD_KEY(
         net_config, init, START_DARKNET, starts,
         "initial weights; pytorch: uniform in +-1/sqrt(fan-in), biases too (stock Darknet ignores this key)"),
+    WORD_KEY(net_config, precision, PRECISION_FP32, precision_names,
+             "what the net computes in: tf32 and bf16 on GPUs only (stock Darknet ignores this key)"),
     REAL_KEY(net_config, bn_momentum, 0.01, 0, 1,
              "pace of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
     REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
@@ -108,6 +110,14 @@ static int config_check(struct net *n, int line, struct err *e)
     return OK;
 }
 
+static int config_fits(const struct net *n, int line, struct err *e)
+{
+    int p = n->config.precision;
+    if (n->be->ops->precisions & 1u << p) return OK;
+    return fail_at(e, E_CFG, n->cfg->path, line, "[net] precision=%s: device %s computes in fp32 only",
+                   precision_names[p], n->be->ops->name);
+}
+
 /* Settings that work and are seldom meant. */
 static void config_remarks(const struct net *n)
 {
@@ -132,6 +142,7 @@ static int config_read(struct net *n, struct err *e)
     const struct key *const tables[] = { net_config_keys, silent_keys, NULL };
     TRY(options_unused(tables, 0, n->cfg->path, s, &n->notes, e));
     TRY(config_check(n, s->line, e));
+    TRY(config_fits(n, s->line, e));
     n->mini = n->config.batch / n->config.subdivisions;
     config_remarks(n);
     return OK;

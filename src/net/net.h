@@ -37,6 +37,7 @@ struct net_config {
     int flip, pad_crop;
     struct list mean, std;
     int init;
+    int precision;
     double bn_momentum, label_smooth_eps, valid_every;
 };
 extern const struct key net_config_keys[];
@@ -52,6 +53,8 @@ struct net {
     struct model_layer *layer;
     struct param **param; /* in .weights order */
     int nparam;
+    struct moment *now; /* in training nets, with the plan of the update: in backend memory */
+    struct sgd_plan sgd;
     int classes; /* outputs of the last layer that is not [cost] */
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
     /* What the [itra] sections agree on: */

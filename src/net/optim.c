@@ -45,14 +45,12 @@ double net_rate(const struct net_config *c, uint64_t seed, uint64_t n)
 /* Before anything moves: a step is taken whole or not at all. */
 static int check(const struct net *n, struct err *e)
 {
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        int bad = 0;
-        if (!p->g || n->layer[p->layer].frozen) continue;
-        TRY(n->be->ops->sgd->finite(n->be, p->g, p->bytes / sizeof(real), &bad));
-        if (!bad) continue;
+    int bad;
+    TRY(n->be->ops->sgd->check(&n->sgd, &bad));
+    for (int i = 0; bad >= 0 && i < n->nparam; i++) {
         char name[300];
-        model_name(n, p->layer, name, sizeof name);
+        if (!model_moves(n->param[i]) || bad--) continue;
+        model_name(n, n->param[i]->layer, name, sizeof name);
         return fail(e, E_NUMBER, "%s: a gradient is not finite", name);
     }
     return OK;
@@ -61,14 +59,8 @@ static int check(const struct net *n, struct err *e)
 int net_update(struct net *n, double rate, struct err *e)
 {
     TRY(check(n, e));
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        const struct model_layer *l = &n->layer[p->layer];
-        if (!p->g || l->frozen) continue;
-        struct sgd_step step = { rate * l->common.learning_rate, n->config.momentum,
-                                 p->flags & PARAM_DECAY ? n->config.decay : 0, 1.0 / n->config.subdivisions };
-        TRY(n->be->ops->sgd->update(n->be, p->w, p->g, p->v, p->bytes / sizeof(real), &step));
-    }
+    TRY(n->be->ops->upload(n->be, &n->now->rate, &rate, sizeof rate));
+    TRY(n->be->ops->sgd->update(&n->sgd, n->now));
     n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
     return OK;
 }

@@ -43,6 +43,7 @@ int model_explain(const struct param *p, int rc, struct err *e)
 }
 
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
+int model_moves(const struct param *p) { return p->g && !p->net->layer[p->layer].frozen; }
 
 size_t model_param_bytes(const struct net *n, int train)
 {
@@ -67,6 +68,9 @@ void model_drop_params(struct net *n)
         mem_free(p->host);
         mem_free(p);
     }
+    if (n->nparam) n->be->ops->sgd->drop(&n->sgd);
+    n->be->ops->free(n->be, n->now);
+    n->now = NULL;
     mem_free(n->param);
     n->param = NULL;
     n->nparam = 0;
@@ -118,6 +122,37 @@ static int allocate(struct param *p, int train, struct err *e)
     return be->ops->alloc(be, p->bytes, &p->v, e);
 }
 
+static int plan_update(struct net *n, struct err *e)
+{
+    struct sgd_item *item = mem_alloc((size_t)n->nparam, sizeof *item);
+    struct sgd_desc d = { .item = item,
+                          .momentum = n->config.momentum,
+                          .average = 1.0 / n->config.subdivisions };
+    if (!item) return E_MEM;
+    for (int i = 0; i < n->nparam; i++) {
+        const struct param *p = n->param[i];
+        if (!model_moves(p)) continue;
+        item[d.n++] = (struct sgd_item){ .w = p->w,
+                                         .v = p->v,
+                                         .g = p->g,
+                                         .bytes = p->bytes,
+                                         .layout = p->plan ? p->plan->weights : NULL,
+                                         .rate = n->layer[p->layer].common.learning_rate,
+                                         .decay = p->flags & PARAM_DECAY ? n->config.decay : 0 };
+    }
+    int rc = n->be->ops->sgd->plan(n->be, &d, &n->sgd, e);
+    mem_free(item);
+    return rc;
+}
+
+static int allocate_now(struct net *n, struct err *e)
+{
+    void *now = NULL;
+    TRY(n->be->ops->alloc(n->be, sizeof *n->now, &now, e));
+    n->now = now;
+    return OK;
+}
+
 int model_create_params(struct net *n, int train, struct err *e)
 {
     size_t most = 0;
@@ -132,6 +167,8 @@ int model_create_params(struct net *n, int train, struct err *e)
         rc = model_explain(p, param_set(p, host), e);
     }
     mem_free(host);
+    if (!rc && train) rc = allocate_now(n, e);
+    if (!rc && train) rc = plan_update(n, e);
     return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %zu bytes of parameters", n->cfg->path,
                               model_param_bytes(n, train))
                        : rc;

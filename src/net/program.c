@@ -61,6 +61,7 @@ double builder_pace(const struct builder *b)
 {
     return b->p->net->layer[b->node->l.index].frozen ? 0 : b->p->net->config.bn_momentum;
 }
+uint64_t builder_seed(const struct builder *b) { return b->p->net->seed; }
 void builder_keep_in(struct builder *b, int i) { b->node->keep_in[i] = 1; }
 void builder_keep_out(struct builder *b) { b->node->keep_out = 1; }
 
@@ -319,7 +320,6 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
     int image = c->height && c->width && c->channels;
     p->input.x.shape = image ? (struct shape){ p->rows, c->channels, c->height, c->width }
                              : (struct shape){ p->rows, c->inputs, 1, 1 };
-    p->input.x.bytes = shape_count(p->input.x.shape) * sizeof(real);
     for (int i = 0; i < n->n; i++) {
         TRY(connect(p, i, e));
         TRY(find_shape(p, i, e));
@@ -346,6 +346,8 @@ void program_describe(const struct program *p, struct net *n)
 
 static int build_layers(struct program *p, int creates, struct err *e)
 {
+    p->net->be->precision = (enum precision)p->net->config.precision;
+    TRY(p->net->be->ops->image(p->net->be, &p->input.x, e));
     for (int i = 0; i < p->n; i++) {
         struct builder b = { p, &p->node[i], creates };
         struct layer *l = &p->node[i].l;
@@ -620,6 +622,20 @@ static int run_layer(struct program *p, int i, int back, const struct pass *pass
     return explain(l, rc, e);
 }
 
+/* The loader's images are float, whatever `real` is. */
+static int fill_image(struct program *p, const struct step *s)
+{
+    struct backend *be = p->net->be;
+    size_t image = shape_row(p->input.x.shape);
+    if (sizeof(real) == sizeof(float))
+        return be->ops->write(be, &p->input.x, 0, s->rows, (const real *)(const void *)s->x, 0);
+    for (int i = 0; i < s->rows; i++) {
+        for (size_t k = 0; k < image; k++) p->image[k] = s->x[(size_t)i * image + k];
+        TRY(be->ops->write(be, &p->input.x, i, 1, p->image, 0));
+    }
+    return OK;
+}
+
 static int fill(struct program *p, const struct step *s, struct pass *pass, struct err *e)
 {
     const struct net *n = p->net;
@@ -635,17 +651,16 @@ static int fill(struct program *p, const struct step *s, struct pass *pass, stru
                            .dev_label = s->label ? p->dev_label : NULL,
                            .seed = n->seed,
                            .step = s->number,
+                           .now = n->now,
                            .iteration = s->iteration,
                            .ce_average = n->ce_average,
                            .scratch = p->scratch,
                            .err = e };
     if (e) e->code = OK;
     if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
-    size_t image = shape_row(p->input.x.shape);
-    for (int i = 0; i < s->rows; i++) { /* the loader's images are float, whatever `real` is */
-        for (size_t k = 0; k < image; k++) p->image[k] = s->x[(size_t)i * image + k];
-        TRY(be->ops->write(be, &p->input.x, i, 1, p->image, 0));
-    }
+    if (p->desc.train)
+        TRY(be->ops->upload(be, n->now, &(struct moment){ .step = s->number }, sizeof *n->now));
+    TRY(fill_image(p, s));
     return s->label ? be->ops->upload(be, p->dev_label, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
 

@@ -302,14 +302,16 @@ static void dropout(void **state)
     noise(x, N, 1);
     for (int third = 0; third <= 3; third++) {
         double probability = third / 3.0;
-        struct drop_desc d = { &in, 1, probability };
+        struct drop_desc d = { &in, 1, probability, 77 };
+        const struct moment now = { .step = 5 };
+        uint64_t key = rng_key(77, RNG_DROPOUT, 5);
         DONE(ops->drop->plan(be, &d, &out, &p, &e));
-        DONE(ops->drop->forward(&p, 77, x, y, scratch));
+        DONE(ops->drop->forward(&p, &now, x, y, scratch));
         set(g, N, 1);
-        DONE(ops->drop->backward(&p, 77, x, g, 1, scratch));
+        DONE(ops->drop->backward(&p, &now, x, g, 1, scratch));
         int dropped = 0;
         for (int i = 0; i < N; i++) {
-            int keep = rng_uniform(77, (uint64_t)i) >= probability;
+            int keep = rng_uniform(key, (uint64_t)i) >= probability;
             dropped += !keep;
             NEAR(y[i], keep ? x[i] / (1 - probability) : 0, exact);
             NEAR(g[i], i < N / 2 ? 1 + y[i] : 1, exact);
@@ -939,29 +941,43 @@ static void softmax_gradient(void **state)
 static void sgd_by_hand(void **state)
 {
     (void)state;
-    const struct sgd_step step = { .rate = .01, .momentum = .9, .decay = .1, .average = .5 };
-    real w[2] = { 1, -2 }, v[2] = { (real).5, 0 };
-    const real g[2] = { 2, 8 };
-    DONE(ops->sgd->update(be, w, g, v, 2, &step));
-    SAME(v, .9 * .5 + .5 * 2 + .1 * 1, .5 * 8 - .1 * 2);
-    SAME(w, 1 - .01 * 1.55, -2 - .01 * 3.8);
+    real w[3] = { 1, -2, 3 }, v[3] = { (real).5, 0, 0 };
+    const real g[3] = { 2, 8, 1 };
+    const struct sgd_item item[2] = {
+        { .w = w, .v = v, .g = g, .bytes = 2 * sizeof(real), .rate = 1, .decay = .1 },
+        { .w = w + 2, .v = v + 2, .g = g + 2, .bytes = sizeof(real), .rate = 2 },
+    };
+    struct sgd_desc d = { item, 2, .9, .5 };
+    struct sgd_plan p;
+    struct err e;
+    DONE(ops->sgd->plan(be, &d, &p, &e));
+    DONE(ops->sgd->update(&p, &(struct moment){ .rate = .01 }));
+    SAME(v, .9 * .5 + .5 * 2 + .1 * 1, .5 * 8 - .1 * 2, .5);
+    SAME(w, 1 - .01 * 1.55, -2 - .01 * 3.8, 3 - .02 * .5);
+    ops->sgd->drop(&p);
+    ops->sgd->drop(&p);
 }
 
-static void sgd_finite(void **state)
+static void sgd_check(void **state)
 {
     (void)state;
     real g[5] = { 0, 1, -2, (real)1e30, 0 };
+    const struct sgd_item item[2] = { { .g = g, .bytes = 4 * sizeof *g },
+                                      { .g = g + 4, .bytes = sizeof *g } };
+    struct sgd_desc d = { item, 2, .9, .5 };
+    struct sgd_plan p;
+    struct err e;
     int bad = 7;
-    DONE(ops->sgd->finite(be, g, 5, &bad));
-    assert_int_equal(bad, 0);
+    DONE(ops->sgd->plan(be, &d, &p, &e));
+    DONE(ops->sgd->check(&p, &bad));
+    assert_int_equal(bad, -1);
     g[4] = (real)INFINITY;
-    DONE(ops->sgd->finite(be, g, 5, &bad));
+    DONE(ops->sgd->check(&p, &bad));
     assert_int_equal(bad, 1);
-    g[4] = (real)NAN;
-    DONE(ops->sgd->finite(be, g, 5, &bad));
-    assert_int_equal(bad, 1);
-    DONE(ops->sgd->finite(be, g, 4, &bad));
+    g[0] = (real)NAN;
+    DONE(ops->sgd->check(&p, &bad));
     assert_int_equal(bad, 0);
+    ops->sgd->drop(&p);
 }
 
 int main(void)
@@ -994,7 +1010,7 @@ int main(void)
         cmocka_unit_test(softmax_groups_and_smoothing),
         cmocka_unit_test(softmax_gradient),
         cmocka_unit_test(sgd_by_hand),
-        cmocka_unit_test(sgd_finite),
+        cmocka_unit_test(sgd_check),
     };
     return cmocka_run_group_tests(tests, open_ref, close_ref);
 }

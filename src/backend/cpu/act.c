@@ -191,6 +191,7 @@ struct dropout {
     struct order order;
     size_t rows, rows_back;
     double probability;
+    uint64_t key;
 };
 
 static int dropout_plan(struct backend *be, const struct drop_desc *d, struct tensor *out,
@@ -200,8 +201,12 @@ static int dropout_plan(struct backend *be, const struct drop_desc *d, struct te
     TRY(order_tensor(out, d->in->layout, e));
     struct dropout *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a dropout");
-    *s = (struct dropout){ cpu_of(be), order_of(d->in->shape, d->in->layout), (size_t)d->in->shape.n,
-                           (size_t)d->rows_back, d->probability };
+    *s = (struct dropout){ cpu_of(be),
+                           order_of(d->in->shape, d->in->layout),
+                           (size_t)d->in->shape.n,
+                           (size_t)d->rows_back,
+                           d->probability,
+                           d->key };
     plan->self = s;
     return OK;
 }
@@ -252,8 +257,10 @@ static void mask_parts(void *ctx, size_t first, size_t last)
     }
 }
 
-static int mask_all(const struct dropout *s, size_t rows, uint64_t key, const float *x, float *y, int add)
+static int mask_all(const struct dropout *s, size_t rows, const struct moment *now, const float *x, float *y,
+                    int add)
 {
+    uint64_t key = rng_key(s->key, RNG_DROPOUT, now->step);
     struct masked k = { &s->order,
                         { key, s->order.block == 1 ? 1 : s->order.hw, s->probability,
                           (float)(1 / (1 - s->probability)), add },
@@ -264,19 +271,20 @@ static int mask_all(const struct dropout *s, size_t rows, uint64_t key, const fl
     return OK;
 }
 
-static int dropout_forward(const struct drop_plan *plan, uint64_t key, const void *x, void *y, void *scratch)
+static int dropout_forward(const struct drop_plan *plan, const struct moment *now, const void *x, void *y,
+                           void *scratch)
 {
     const struct dropout *s = plan->self;
     (void)scratch;
-    return mask_all(s, s->rows, key, x, y, 0);
+    return mask_all(s, s->rows, now, x, y, 0);
 }
 
-static int dropout_backward(const struct drop_plan *plan, uint64_t key, const void *gy, void *gx, int add,
-                            void *scratch)
+static int dropout_backward(const struct drop_plan *plan, const struct moment *now, const void *gy, void *gx,
+                            int add, void *scratch)
 {
     const struct dropout *s = plan->self;
     (void)scratch;
-    return mask_all(s, s->rows_back, key, gy, gx, add);
+    return mask_all(s, s->rows_back, now, gy, gx, add);
 }
 
 static void dropout_drop(struct drop_plan *plan)

@@ -151,8 +151,15 @@ static int cpu_sync(struct backend *be, struct err *e)
     return OK;
 }
 
+static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
+{
+    (void)be;
+    return order_tensor(t, NULL, e);
+}
+
 const struct backend_ops backend_cpu = {
     .name = "cpu",
+    .precisions = 1u << PRECISION_FP32,
     .version = version,
     .open = cpu_open,
     .close = cpu_close,
@@ -164,6 +171,7 @@ const struct backend_ops backend_cpu = {
     .read = cpu_read,
     .write = cpu_write,
     .sync = cpu_sync,
+    .image = cpu_image,
     .conv = &cpu_conv,
     .dense = &cpu_dense,
     .norm = &cpu_norm,

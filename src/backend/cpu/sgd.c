@@ -1,6 +1,24 @@
 #include "cpu.h"
 #include <stdatomic.h>
 #include <string.h>
+#include "core/mem.h"
+
+struct sgd {
+    const struct cpu *cpu;
+    double momentum, average;
+    int n;
+    struct sgd_item item[];
+};
+
+static int sgd_plan(struct backend *be, const struct sgd_desc *d, struct sgd_plan *plan, struct err *e)
+{
+    size_t items = (size_t)d->n * sizeof *d->item;
+    struct sgd *s = plan->self = mem_alloc(1, sizeof *s + items);
+    if (!s) return fail(e, E_MEM, "no memory to plan the update of %d parameters", d->n);
+    *s = (struct sgd){ cpu_of(be), d->momentum, d->average, d->n };
+    if (d->n) memcpy(s->item, d->item, items);
+    return OK;
+}
 
 struct update {
     float *w, *v;
@@ -22,13 +40,20 @@ CPU_CLONES static void update_range(const struct update *k, size_t from, size_t 
 
 static void update_part(void *ctx, size_t from, size_t to) { update_range(ctx, from, to); }
 
-static int sgd_update(struct backend *be, void *w, const void *g, void *v, size_t n,
-                      const struct sgd_step *step)
+static int sgd_update(const struct sgd_plan *plan, const struct moment *now)
 {
-    struct update k = {
-        w, v, g, (float)step->rate, (float)step->momentum, (float)step->decay, (float)step->average
-    };
-    cpu_share(cpu_of(be), n, 4096, update_part, &k);
+    const struct sgd *s = plan->self;
+    for (int i = 0; i < s->n; i++) {
+        const struct sgd_item *item = &s->item[i];
+        struct update k = { item->w,
+                            item->v,
+                            item->g,
+                            (float)(now->rate * item->rate),
+                            (float)s->momentum,
+                            (float)item->decay,
+                            (float)s->average };
+        cpu_share(s->cpu, item->bytes / sizeof(float), 4096, update_part, &k);
+    }
     return OK;
 }
 
@@ -56,12 +81,27 @@ static void scan_part(void *ctx, size_t from, size_t to)
     if (any_bad(k->x + from, to - from)) atomic_store(&k->bad, 1);
 }
 
-static int sgd_finite(struct backend *be, const void *g, size_t n, int *bad)
+static int sgd_check(const struct sgd_plan *plan, int *bad)
 {
-    struct scan k = { .x = g };
-    cpu_share(cpu_of(be), n, 4096, scan_part, &k);
-    *bad = atomic_load(&k.bad);
+    const struct sgd *s = plan->self;
+    *bad = -1;
+    for (int i = 0; i < s->n && *bad < 0; i++) {
+        struct scan k = { .x = s->item[i].g };
+        cpu_share(s->cpu, s->item[i].bytes / sizeof(float), 4096, scan_part, &k);
+        if (atomic_load(&k.bad)) *bad = i;
+    }
     return OK;
 }
 
-const struct sgd_ops cpu_sgd = { .update = sgd_update, .finite = sgd_finite };
+static void sgd_drop(struct sgd_plan *plan)
+{
+    mem_free(plan->self);
+    plan->self = NULL;
+}
+
+const struct sgd_ops cpu_sgd = {
+    .plan = sgd_plan,
+    .update = sgd_update,
+    .check = sgd_check,
+    .drop = sgd_drop,
+};

@@ -7,6 +7,7 @@ struct each {
     int rows_back;
     enum act act;       /* activations */
     double probability; /* dropout */
+    uint64_t key;
 };
 
 static int plan_each(struct each s, struct tensor *out, void **self, struct err *e)
@@ -22,7 +23,7 @@ static int act_plan(struct backend *be, const struct act_desc *d, struct tensor 
 {
     (void)be;
     *p = (struct act_plan){ 0 };
-    return plan_each((struct each){ d->in->shape, d->rows_back, d->act, 0 }, out, &p->self, e);
+    return plan_each((struct each){ d->in->shape, d->rows_back, d->act, 0, 0 }, out, &p->self, e);
 }
 
 static int act_forward(const struct act_plan *p, const void *x, void *y, void *scratch)
@@ -61,32 +62,35 @@ static int drop_plan(struct backend *be, const struct drop_desc *d, struct tenso
 {
     (void)be;
     *p = (struct drop_plan){ 0 };
-    return plan_each((struct each){ d->in->shape, d->rows_back, ACT_LINEAR, d->probability }, out, &p->self,
-                     e);
+    return plan_each((struct each){ d->in->shape, d->rows_back, ACT_LINEAR, d->probability, d->key }, out,
+                     &p->self, e);
 }
 
 /* Forward and backward are the same map. The index of an element is its logical one, as memory is dense. */
-static void thin_out(const struct each *s, uint64_t key, int rows, const real *from, real *to, int add)
+static void thin_out(const struct each *s, const struct moment *now, int rows, const real *from, real *to,
+                     int add)
 {
+    uint64_t key = rng_key(s->key, RNG_DROPOUT, now->step);
     double scale = 1 / (1 - s->probability);
     for (ptrdiff_t i = 0; i < ref_rows(s->shape, rows); i++)
         ref_put(&to[i], drop_keep(key, (uint64_t)i, s->probability) ? from[i] * scale : 0, add);
 }
 
-static int drop_forward(const struct drop_plan *p, uint64_t key, const void *x, void *y, void *scratch)
+static int drop_forward(const struct drop_plan *p, const struct moment *now, const void *x, void *y,
+                        void *scratch)
 {
     (void)scratch;
     const struct each *s = p->self;
-    thin_out(s, key, s->shape.n, x, y, 0);
+    thin_out(s, now, s->shape.n, x, y, 0);
     return OK;
 }
 
-static int drop_backward(const struct drop_plan *p, uint64_t key, const void *gy, void *gx, int add,
-                         void *scratch)
+static int drop_backward(const struct drop_plan *p, const struct moment *now, const void *gy, void *gx,
+                         int add, void *scratch)
 {
     (void)scratch;
     const struct each *s = p->self;
-    if (gx) thin_out(s, key, s->rows_back, gy, gx, add);
+    if (gx) thin_out(s, now, s->rows_back, gy, gx, add);
     return OK;
 }
 

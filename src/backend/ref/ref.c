@@ -113,9 +113,16 @@ static int sync_device(struct backend *be, struct err *e)
     return OK;
 }
 
+static int image(struct backend *be, struct tensor *t, struct err *e)
+{
+    (void)be;
+    return ref_tensor(t, e);
+}
+
 extern const struct backend_ops backend_ref;
 const struct backend_ops backend_ref = {
     .name = "ref",
+    .precisions = 1u << PRECISION_FP32,
     .version = version,
     .open = open_device,
     .close = close_device,
@@ -127,6 +134,7 @@ const struct backend_ops backend_ref = {
     .read = read_rows,
     .write = write_rows,
     .sync = sync_device,
+    .image = image,
     .conv = &ref_conv,
     .dense = &ref_dense,
     .norm = &ref_norm,

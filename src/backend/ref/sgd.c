@@ -1,26 +1,63 @@
 /* Stochastic gradient descent with momentum and weight decay. */
 #include "ref.h"
+#include <string.h>
+#include "core/mem.h"
 
-static int update(struct backend *be, void *w, const void *g, void *v, size_t n, const struct sgd_step *s)
+struct sgd {
+    double momentum, average;
+    int n;
+    struct sgd_item item[];
+};
+
+static int plan(struct backend *be, const struct sgd_desc *d, struct sgd_plan *p, struct err *e)
 {
     (void)be;
-    real *restrict weight = w, *restrict velocity = v;
-    const real *restrict gradient = g;
-    for (size_t i = 0; i < n; i++) {
-        double step = s->average * gradient[i] + s->decay * weight[i];
-        velocity[i] = (real)(s->momentum * velocity[i] + step);
-        weight[i] = (real)(weight[i] - s->rate * velocity[i]);
+    TRY(ref_self(&p->self, sizeof(struct sgd) + (size_t)d->n * sizeof *d->item, e));
+    struct sgd *s = p->self;
+    *s = (struct sgd){ d->momentum, d->average, d->n };
+    if (d->n) memcpy(s->item, d->item, (size_t)d->n * sizeof *d->item);
+    return OK;
+}
+
+static void move(const struct sgd *s, const struct sgd_item *i, double rate)
+{
+    real *restrict weight = i->w, *restrict velocity = i->v;
+    const real *restrict gradient = i->g;
+    for (size_t k = 0; k < i->bytes / sizeof(real); k++) {
+        double step = s->average * gradient[k] + i->decay * weight[k];
+        velocity[k] = (real)(s->momentum * velocity[k] + step);
+        weight[k] = (real)(weight[k] - rate * velocity[k]);
     }
-    return OK;
 }
 
-static int finite_all(struct backend *be, const void *g, size_t n, int *bad)
+static int update(const struct sgd_plan *p, const struct moment *now)
 {
-    (void)be;
-    const real *x = g;
-    *bad = 0;
-    for (size_t i = 0; i < n && !*bad; i++) *bad = !isfinite(x[i]);
+    const struct sgd *s = p->self;
+    for (int i = 0; i < s->n; i++) move(s, &s->item[i], now->rate * s->item[i].rate);
     return OK;
 }
 
-const struct sgd_ops ref_sgd = { update, finite_all };
+static int finite_all(const struct sgd_item *i)
+{
+    const real *x = i->g;
+    for (size_t k = 0; k < i->bytes / sizeof(real); k++)
+        if (!isfinite(x[k])) return 0;
+    return 1;
+}
+
+static int check(const struct sgd_plan *p, int *bad)
+{
+    const struct sgd *s = p->self;
+    *bad = -1;
+    for (int i = 0; i < s->n && *bad < 0; i++)
+        if (!finite_all(&s->item[i])) *bad = i;
+    return OK;
+}
+
+static void drop(struct sgd_plan *p)
+{
+    mem_free(p->self);
+    p->self = NULL;
+}
+
+const struct sgd_ops ref_sgd = { plan, update, check, drop };

@@ -1,6 +1,6 @@
-/* The cpu backend against the ref backend: every operation, forward and backward, over shapes that are
- * awkward for blocked memory orders. Memory is NaN before it is written, guarded behind its end, and the
- * padding of what comes out must be zero. */
+/* Every backend against ref, in every precision it has: every operation, forward and backward, over shapes
+ * that are awkward for blocked memory orders. Memory is NaN before it is written, guarded behind its end, and
+ * the padding of what comes out must be zero. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +22,7 @@ struct bench {
     size_t bytes[ROOM];
     void *host[ROOM];
     int nmem, nhost;
+    int coarse; /* inputs are numbers that bfloat16 holds exactly */
     const char *name[OUTPUTS];
     real *out[OUTPUTS];
     size_t len[OUTPUTS];
@@ -50,10 +51,21 @@ static void *grab(struct bench *b, size_t bytes)
     return p;
 }
 
+static real bf16_of(real x)
+{
+    float f = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    bits &= 0xffff0000u;
+    memcpy(&f, &bits, sizeof f);
+    return (real)f;
+}
+
 static real *noise(struct bench *b, size_t n, uint64_t key)
 {
     real *x = host(b, n, sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = (real)rng_normal(key, i);
+    for (size_t i = 0; i < n; i++)
+        x[i] = b->coarse ? bf16_of((real)rng_normal(key, i)) : (real)rng_normal(key, i);
     return x;
 }
 
@@ -104,15 +116,19 @@ static void keep_tensor(struct bench *b, const char *name, const struct tensor *
     assert_int_equal(b->be->ops->read(b->be, t, 0, rows, v), OK);
     b->be->ops->download(b->be, raw, t->data, bytes);
     double in = 0, all = 0;
+    keep(b, name, v, n);
+    if (b->be->precision == PRECISION_BF16) return;
     for (size_t i = 0; i < n; i++) in += fabs((double)v[i]);
     for (size_t i = 0; i < bytes / sizeof *raw; i++) all += fabs((double)raw[i]);
     if (!(fabs(all - in) <= 1e-9 * in)) fail_msg("%s: padding is not zero", name);
-    keep(b, name, v, n);
 }
 
-static struct tensor dense(struct shape s)
+static struct tensor dense(struct bench *b, struct shape s)
 {
-    return (struct tensor){ .shape = s, .bytes = shape_count(s) * sizeof(real) };
+    struct tensor t = { .shape = s };
+    struct err e;
+    assert_int_equal(b->be->ops->image(b->be, &t, &e), OK);
+    return t;
 }
 
 /* What a convolution makes of it: a tensor in the backend's favourite memory order; the plan must outlive it.
@@ -120,7 +136,7 @@ static struct tensor dense(struct shape s)
 static struct tensor favourite(struct bench *b, struct shape s, struct linear_plan *plan)
 {
     struct err e;
-    struct tensor in = dense(s), out = { .shape = s };
+    struct tensor in = dense(b, s), out = { .shape = s };
     struct linear_desc d = { .in = &in, .size = 1, .stride = 1, .groups = 1 };
     assert_int_equal(b->be->ops->conv->plan(b->be, &d, &out, plan, &e), OK);
     return out;
@@ -132,7 +148,9 @@ static void bench_open(struct bench *b, const char *device, int threads)
 {
     struct err e;
     memset(b, 0, sizeof *b);
-    assert_int_equal(backend_open(&b->be, device, threads, &e), OK);
+    if (!backend_open(&b->be, device, threads, &e)) return;
+    print_message("skipped: %s\n", e.msg);
+    skip();
 }
 
 static void bench_close(struct bench *b)
@@ -147,12 +165,14 @@ static void bench_close(struct bench *b)
     for (int i = 0; i < b->nhost; i++) mem_free(b->host[i]);
 }
 
-/* Of float: sums of up to a few thousand terms in another order, and the rounding of Winograd's transforms.
+/* Relative, of a whole result. fp32: sums of up to a few thousand terms in another order, and the rounding of
+ * Winograd's transforms. tf32: factors of 11 bits. bf16: results of 8 bits, which are rounded once or twice.
  */
-static const double tolerance = 1e-5;
+static const double tolerance[PRECISION_COUNT] = { 1e-5, 1e-3, 4e-3 };
 
 static void compare(const struct bench *a, const struct bench *b, const char *what)
 {
+    enum precision p = b->be->precision;
     assert_int_equal(a->nout, b->nout);
     for (int i = 0; i < a->nout; i++) {
         double diff = 0, size = 0;
@@ -162,22 +182,29 @@ static void compare(const struct bench *a, const struct bench *b, const char *wh
             diff += d * d;
             size += (double)a->out[i][k] * (double)a->out[i][k];
         }
-        if (!(sqrt(diff) <= tolerance * sqrt(size) + 1e-12))
-            fail_msg("%s, %s: off by %g of %g", what, a->name[i], sqrt(diff), sqrt(size));
+        if (!(sqrt(diff) <= tolerance[p] * sqrt(size) + 1e-12))
+            fail_msg("%s in %s, %s: off by %g of %g", what, precision_names[p], a->name[i], sqrt(diff),
+                     sqrt(size));
     }
 }
 
-/* Runs `fn` on both devices and compares what they kept. */
-static void both(void (*fn)(struct bench *, const void *), const void *arg, const char *what)
+/* Runs `fn` on ref and on the device that the state names, and compares what they kept. */
+static void both(void **state, void (*fn)(struct bench *, const void *), const void *arg, const char *what)
 {
-    struct bench ref, cpu;
-    bench_open(&ref, "ref", 2);
-    bench_open(&cpu, "cpu", 2);
-    fn(&ref, arg);
-    fn(&cpu, arg);
-    compare(&ref, &cpu, what);
-    bench_close(&ref);
-    bench_close(&cpu);
+    for (int p = 0; p < PRECISION_COUNT; p++) {
+        struct bench ref, dev;
+        bench_open(&dev, *state, 2);
+        if (dev.be->ops->precisions & 1u << p) {
+            bench_open(&ref, "ref", 2);
+            dev.be->precision = (enum precision)p;
+            ref.coarse = dev.coarse = p == PRECISION_BF16;
+            fn(&ref, arg);
+            fn(&dev, arg);
+            compare(&ref, &dev, what);
+            bench_close(&ref);
+        }
+        bench_close(&dev);
+    }
 }
 
 /* ---- activation after an operation that did not fuse it ---- */
@@ -244,7 +271,7 @@ static void linear(struct bench *b, const void *arg)
     const struct linear_case *k = arg;
     struct err e;
     struct linear_plan maker = { 0 }, p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in),
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in),
                   y = { .shape = { k->in.n, k->out, 1, 1 } };
     const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
     if (!k->is_dense) {
@@ -291,7 +318,6 @@ static void linear(struct bench *b, const void *arg)
 
 static void conv(void **state)
 {
-    (void)state;
     /* shape, outputs, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, dense, activation */
     static const struct linear_case cases[] = {
         { { 4, 3, 7, 7 }, 20, 3, 1, 1, 1, 4, 0, 1, 0, 0, 0, ACT_RELU },
@@ -324,13 +350,12 @@ static void conv(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "conv %zu", i);
-        both(linear, &cases[i], what);
+        both(state, linear, &cases[i], what);
     }
 }
 
 static void dense_map(void **state)
 {
-    (void)state;
     static const struct linear_case cases[] = {
         { { 5, 20, 1, 1 }, 17, 1, 1, 0, 1, 5, 0, 1, 0, 0, 1, ACT_RELU },
         { { 5, 17, 3, 2 }, 10, 1, 1, 0, 1, 3, 1, 1, 1, 1, 1, ACT_LOGISTIC },
@@ -340,7 +365,7 @@ static void dense_map(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "dense %zu", i);
-        both(linear, &cases[i], what);
+        both(state, linear, &cases[i], what);
     }
 }
 
@@ -374,7 +399,7 @@ static void norm(struct bench *b, const void *arg)
     struct err e;
     struct linear_plan maker = { 0 };
     struct norm_plan p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct norm_desc d = { &x, 1, k->splits, k->first, k->rows_back, k->act };
     const struct norm_ops *ops = b->be->ops->norm;
     assert_int_equal(ops->plan(b->be, &d, &y, &p, &e), OK);
@@ -410,7 +435,6 @@ static void norm(struct bench *b, const void *arg)
 
 static void batch_norm(void **state)
 {
-    (void)state;
     /* shape, splits, first, rows_back, blocked, add, in place, running statistics there, activation */
     static const struct norm_case cases[] = {
         { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },
@@ -433,22 +457,21 @@ static void batch_norm(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "norm %zu", i);
-        both(norm, &cases[i], what);
+        both(state, norm, &cases[i], what);
     }
 }
 
 /* A channel that is the same everywhere has no variance, however large it is: y is the bias. */
 static void constant_norm(void **state)
 {
-    (void)state;
     const struct shape shape = { 4, 32, 9, 9 };
     struct err e;
     for (int blocked = 0; blocked < 2; blocked++) {
         struct bench b;
-        bench_open(&b, "cpu", 2);
+        bench_open(&b, *state, 2);
         struct linear_plan maker = { 0 };
         struct norm_plan p;
-        struct tensor x = blocked ? favourite(&b, shape, &maker) : dense(shape), y = { .shape = shape };
+        struct tensor x = blocked ? favourite(&b, shape, &maker) : dense(&b, shape), y = { .shape = shape };
         struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR };
         assert_int_equal(b.be->ops->norm->plan(b.be, &d, &y, &p, &e), OK);
         size_t c = (size_t)shape.c, n = shape_count(shape);
@@ -485,7 +508,7 @@ static void act(struct bench *b, const void *arg)
     struct err e;
     struct linear_plan maker = { 0 };
     struct act_plan p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct act_desc d = { &x, 1, k->rows_back, k->act };
     assert_int_equal(b->be->ops->act->plan(b->be, &d, &y, &p, &e), OK);
     void *scratch = grab(b, p.scratch_bytes);
@@ -506,11 +529,10 @@ static void act(struct bench *b, const void *arg)
 
 static void activations(void **state)
 {
-    (void)state;
     for (enum act a = 0; a < ACT_COUNT; a++) {
         struct act_case blocked = { { 4, 17, 5, 7 }, 3, 1, 1, a }, flat = { { 4, 3, 9, 5 }, 4, 0, 0, a };
-        both(act, &blocked, act_names[a]);
-        both(act, &flat, act_names[a]);
+        both(state, act, &blocked, act_names[a]);
+        both(state, act, &flat, act_names[a]);
     }
 }
 
@@ -520,16 +542,19 @@ static void drop(struct bench *b, const void *arg)
     struct err e;
     struct linear_plan maker = { 0 };
     struct drop_plan p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
-    struct drop_desc d = { &x, k->rows_back, 0.3 };
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
+    struct drop_desc d = { &x, k->rows_back, 0.3, 77 };
+    struct moment now = { .step = 5 };
+    void *then = grab(b, sizeof now);
+    b->be->ops->upload(b->be, then, &now, sizeof now);
     assert_int_equal(b->be->ops->drop->plan(b->be, &d, &y, &p, &e), OK);
     void *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 1);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->drop->forward(&p, 77, x.data, y.data, scratch), OK);
+    assert_int_equal(b->be->ops->drop->forward(&p, then, x.data, y.data, scratch), OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
-    assert_int_equal(b->be->ops->drop->backward(&p, 77, gy.data, gx.data, k->add, scratch), OK);
+    assert_int_equal(b->be->ops->drop->backward(&p, then, gy.data, gx.data, k->add, scratch), OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     b->be->ops->drop->drop(&p);
     b->be->ops->drop->drop(&p);
@@ -538,12 +563,11 @@ static void drop(struct bench *b, const void *arg)
 
 static void dropout(void **state)
 {
-    (void)state;
     static const struct act_case cases[] = { { { 4, 17, 5, 7 }, 3, 1, 1, 0 },
                                              { { 4, 32, 3, 3 }, 4, 1, 0, 0 },
                                              { { 4, 3, 9, 5 }, 4, 0, 1, 0 },
                                              { { 4, 20, 1, 1 }, 4, 1, 0, 0 } };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) both(drop, &cases[i], "dropout");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) both(state, drop, &cases[i], "dropout");
 }
 
 /* ---- pooling ---- */
@@ -569,7 +593,7 @@ static void pool(struct bench *b, const void *arg)
     struct err e;
     struct linear_plan maker = { 0 };
     struct pool_plan p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     y.shape.h = k->kind == POOL_MAX ? (k->in.h + k->pad - k->size) / k->stride + 1 : 1;
     y.shape.w = k->kind == POOL_MAX ? (k->in.w + k->pad - k->size) / k->stride + 1 : 1;
     struct pool_desc d = { &x, k->kind, k->size, k->stride, k->pad, 1, k->rows_back };
@@ -595,7 +619,6 @@ static void pool(struct bench *b, const void *arg)
 
 static void pooling(void **state)
 {
-    (void)state;
     /* shape, kind, size, stride, pad, rows_back, blocked, add, ties */
     static const struct pool_case cases[] = {
         { { 3, 32, 8, 8 }, POOL_MAX, 2, 2, 1, 3, 1, 0, 0 },
@@ -613,7 +636,7 @@ static void pooling(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "pool %zu", i);
-        both(pool, &cases[i], what);
+        both(state, pool, &cases[i], what);
     }
 }
 
@@ -638,7 +661,7 @@ static void join(struct bench *b, const void *arg)
     struct tensor in[3], g[3], y = { .shape = k->a };
     const struct tensor *const ins[3] = { &in[0], &in[1], &in[2] };
     for (int i = 0; i < nin; i++)
-        in[i] = k->blocked[i] ? favourite(b, shapes[i], &maker[i]) : dense(shapes[i]);
+        in[i] = k->blocked[i] ? favourite(b, shapes[i], &maker[i]) : dense(b, shapes[i]);
     if (k->concat) y.shape.c = k->a.c + k->b.c + (k->c.n ? k->c.c : 0);
     struct add_desc d = { &in[0], &in[1], k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
     struct concat_desc c = { ins, nin, 1, k->rows_back };
@@ -665,7 +688,6 @@ static void join(struct bench *b, const void *arg)
 
 static void joining(void **state)
 {
-    (void)state;
     static const struct join_case cases[] = {
         { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 0, 1 }, 1, 1, ACT_RELU },
         { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 0 }, 3, { 1, 0 }, 0.5, 2, ACT_LEAKY },
@@ -683,7 +705,7 @@ static void joining(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "join %zu", i);
-        both(join, &cases[i], what);
+        both(state, join, &cases[i], what);
     }
 }
 
@@ -702,7 +724,7 @@ static void softmax(struct bench *b, const void *arg)
     struct err e;
     struct linear_plan maker = { 0 };
     struct softmax_plan p;
-    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(k->in), y = { .shape = k->in };
+    struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct softmax_desc d = { &x, k->groups, k->temperature, k->smooth, k->rows_back };
     if (ops->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
     int n = k->in.n, *label = host(b, (size_t)n, sizeof *label), *dev = grab(b, (size_t)n * sizeof *label);
@@ -733,7 +755,6 @@ static void softmax(struct bench *b, const void *arg)
 
 static void softmaxes(void **state)
 {
-    (void)state;
     /* shape, groups, blocked, rows_back, scored, gy, add, temperature, smoothing, size of the logits */
     static const struct softmax_case cases[] = {
         { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1 },
@@ -745,7 +766,7 @@ static void softmaxes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "softmax %zu", i);
-        both(softmax, &cases[i], what);
+        both(state, softmax, &cases[i], what);
     }
 }
 
@@ -754,35 +775,45 @@ static void softmaxes(void **state)
 static void update(struct bench *b, const void *arg)
 {
     (void)arg;
-    size_t n = 20001;
+    size_t n = 20001, few = 13;
     void *w = grab_noise(b, n, 1), *g = grab_noise(b, n, 2), *v = grab_noise(b, n, 3);
-    struct sgd_step step = { 0.1, 0.9, 5e-4, 0.25 };
-    assert_int_equal(b->be->ops->sgd->update(b->be, w, g, v, n, &step), OK);
+    void *w2 = grab_noise(b, few, 4), *g2 = grab_noise(b, few, 5), *v2 = grab_noise(b, few, 6);
+    const struct sgd_item item[] = { { w, v, g, n * sizeof(real), NULL, 1, 5e-4 },
+                                     { w2, v2, g2, few * sizeof(real), NULL, 2, 0 } };
+    struct sgd_desc d = { item, 2, 0.9, 0.25 };
+    struct sgd_plan p;
+    struct moment now = { .rate = .1 };
+    struct err e;
+    void *then = grab(b, sizeof now);
+    b->be->ops->upload(b->be, then, &now, sizeof now);
+    assert_int_equal(b->be->ops->sgd->plan(b->be, &d, &p, &e), OK);
+    assert_int_equal(b->be->ops->sgd->update(&p, then), OK);
     keep_vector(b, "w", w, n);
     keep_vector(b, "v", v, n);
+    keep_vector(b, "w of the second", w2, few);
+    keep_vector(b, "v of the second", v2, few);
     const real odd[] = { (real)INFINITY, (real)-INFINITY, (real)NAN };
     int bad = 1;
-    assert_int_equal(b->be->ops->sgd->finite(b->be, g, n, &bad), OK);
-    assert_int_equal(bad, 0);
+    assert_int_equal(b->be->ops->sgd->check(&p, &bad), OK);
+    assert_int_equal(bad, -1);
     for (int i = 0; i < 3; i++) {
-        b->be->ops->upload(b->be, (char *)g + (n - 1) * sizeof(real), &odd[i], sizeof(real));
-        assert_int_equal(b->be->ops->sgd->finite(b->be, g, n, &bad), OK);
+        b->be->ops->upload(b->be, (char *)g2 + (few - 1) * sizeof(real), &odd[i], sizeof(real));
+        assert_int_equal(b->be->ops->sgd->check(&p, &bad), OK);
         assert_int_equal(bad, 1);
     }
+    b->be->ops->upload(b->be, (char *)g + (n - 1) * sizeof(real), &odd[2], sizeof(real));
+    assert_int_equal(b->be->ops->sgd->check(&p, &bad), OK);
+    assert_int_equal(bad, 0);
+    b->be->ops->sgd->drop(&p);
 }
 
-static void sgd(void **state)
-{
-    (void)state;
-    both(update, NULL, "sgd");
-}
+static void sgd(void **state) { both(state, update, NULL, "sgd"); }
 
 static void rows(void **state)
 {
-    (void)state;
     struct bench b;
     struct linear_plan maker = { 0 };
-    bench_open(&b, "cpu", 2);
+    bench_open(&b, *state, 2);
     struct shape s = { 5, 17, 3, 5 };
     size_t row = shape_row(s);
     struct tensor t = favourite(&b, s, &maker);
@@ -806,12 +837,11 @@ static void rows(void **state)
 /* Two devices with different numbers of threads in turn; the same bits from run to run. */
 static void repeatable(void **state)
 {
-    (void)state;
     static const struct linear_case k = { { 4, 64, 8, 8 }, 64, 3, 1, 1, 1, 4, 1, 1, 0, 0, 0, ACT_RELU };
     struct bench one, two, again;
-    bench_open(&one, "cpu", 1);
-    bench_open(&two, "cpu", 2);
-    bench_open(&again, "cpu", 2);
+    bench_open(&one, *state, 1);
+    bench_open(&two, *state, 2);
+    bench_open(&again, *state, 2);
     linear(&two, &k);
     linear(&one, &k);
     linear(&again, &k);
@@ -825,16 +855,18 @@ static void repeatable(void **state)
 
 static void refusals(void **state)
 {
-    (void)state;
     struct bench b;
     struct backend *none;
     struct err e;
     struct add_desc d = { .act = ACT_LINEAR };
     struct join_plan p = { 0 };
-    struct tensor a = dense((struct shape){ 1, 4, 4, 4 }), c = dense((struct shape){ 1, 4, 3, 3 }), y = a;
-    assert_int_equal(backend_open(&none, "cpu:1", 1, &e), E_DEVICE);
+    char next[20];
+    bench_open(&b, *state, 1);
+    snprintf(next, sizeof next, "%s:99", b.be->ops->name);
+    assert_int_equal(backend_open(&none, next, 1, &e), E_DEVICE);
     assert_null(none);
-    bench_open(&b, "cpu", 1);
+    struct tensor a = dense(&b, (struct shape){ 1, 4, 4, 4 }), c = dense(&b, (struct shape){ 1, 4, 3, 3 }),
+                  y = a;
     d.a = &a;
     d.b = &c;
     assert_int_equal(b.be->ops->join->plan_add(b.be, &d, &y, &p, &e), E_ARG);
@@ -844,12 +876,21 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv),          cmocka_unit_test(dense_map),   cmocka_unit_test(batch_norm),
-        cmocka_unit_test(constant_norm), cmocka_unit_test(activations), cmocka_unit_test(dropout),
-        cmocka_unit_test(pooling),       cmocka_unit_test(joining),     cmocka_unit_test(softmaxes),
-        cmocka_unit_test(sgd),           cmocka_unit_test(rows),        cmocka_unit_test(repeatable),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (int i = 0; backend_at(i); i++) {
+        void *name = (void *)(uintptr_t)backend_at(i)->name;
+        if (!strcmp(name, "ref")) continue;
+        const struct CMUnitTest tests[] = {
+            cmocka_unit_test_prestate(conv, name),        cmocka_unit_test_prestate(dense_map, name),
+            cmocka_unit_test_prestate(batch_norm, name),  cmocka_unit_test_prestate(constant_norm, name),
+            cmocka_unit_test_prestate(activations, name), cmocka_unit_test_prestate(dropout, name),
+            cmocka_unit_test_prestate(pooling, name),     cmocka_unit_test_prestate(joining, name),
+            cmocka_unit_test_prestate(softmaxes, name),   cmocka_unit_test_prestate(sgd, name),
+            cmocka_unit_test_prestate(rows, name),        cmocka_unit_test_prestate(repeatable, name),
+            cmocka_unit_test_prestate(refusals, name),
+        };
+        print_message("%s\n", (const char *)name);
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }

@@ -1,0 +1,288 @@
+/* The device as a backend: opening it, memory, and what the host may see of tensors. */
+#include "cuda.h"
+#include <stdio.h>
+#include <string.h>
+#include "blas.h"
+#include "core/mem.h"
+#include "dnn.h"
+
+enum { STAGE_BYTES = 16 << 20 };
+
+const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
+
+static const char *version(void) { return dnn_libraries(); }
+
+/* ---- open and close ---- */
+
+static void drop(struct cuda *cu)
+{
+    dnn_close(cu->dnn);
+    blas_close(cu->blas);
+    dev_free(cu->dense);
+    for (int i = 0; i < STAGES; i++) {
+        dev_event_drop(cu->stage[i].done);
+        dev_unpin(cu->stage[i].data);
+    }
+    dev_close(cu->stream);
+    mem_free(cu);
+}
+
+static int prepare(struct cuda *cu, int index, struct err *e)
+{
+    TRY(dev_open(index, &cu->stream, &cu->info, e));
+    for (int i = 0; i < STAGES; i++) {
+        TRY(dev_pin(&cu->stage[i].data, STAGE_BYTES, e));
+        TRY(dev_event(&cu->stage[i].done, e));
+    }
+    TRY(dev_alloc(&cu->dense, STAGE_BYTES, e));
+    TRY(dnn_open(&cu->dnn, cu->stream, e));
+    return blas_open(&cu->blas, cu->stream, &cu->info, e);
+}
+
+static int cuda_open(struct backend *be, int index, struct err *e)
+{
+    struct cuda *cu = mem_alloc(1, sizeof *cu);
+    if (!cu) return fail(e, E_MEM, "no memory to open device cuda:%d", index);
+    int rc = prepare(cu, index, e);
+    if (rc) {
+        drop(cu);
+        return rc;
+    }
+    be->self = cu;
+    return OK;
+}
+
+static void cuda_close(struct backend *be)
+{
+    drop(be->self);
+    be->self = NULL;
+}
+
+/* ---- memory ---- */
+
+static size_t cuda_room(struct backend *be)
+{
+    (void)be;
+    return dev_room();
+}
+
+static int cuda_alloc(struct backend *be, size_t bytes, void **out, struct err *e)
+{
+    TRY(dev_alloc(out, bytes, e));
+    return dev_zero(cuda_of(be)->stream, *out, bytes);
+}
+
+/* What still runs may use it. */
+static void cuda_free(struct backend *be, void *p)
+{
+    if (p) dev_sync(cuda_of(be)->stream, NULL);
+    dev_free(p);
+}
+
+static int cuda_sync(struct backend *be, struct err *e) { return dev_sync(cuda_of(be)->stream, e); }
+
+/* The next piece of pinned memory, once the copy that used it last has ended. */
+static int next_stage(struct cuda *cu, void **data)
+{
+    cu->turn = (cu->turn + 1) % STAGES;
+    *data = cu->stage[cu->turn].data;
+    return dev_await(cu->stage[cu->turn].done);
+}
+
+static int put_piece(struct cuda *cu, void *to, const void *host, size_t bytes)
+{
+    void *stage;
+    TRY(next_stage(cu, &stage));
+    memcpy(stage, host, bytes);
+    TRY(dev_put(cu->stream, to, stage, bytes));
+    return dev_mark(cu->stage[cu->turn].done, cu->stream);
+}
+
+static int get_piece(struct cuda *cu, void *host, const void *from, size_t bytes)
+{
+    void *stage;
+    TRY(next_stage(cu, &stage));
+    TRY(dev_get(cu->stream, stage, from, bytes));
+    TRY(dev_sync(cu->stream, NULL));
+    memcpy(host, stage, bytes);
+    return OK;
+}
+
+static size_t piece(size_t left) { return left < STAGE_BYTES ? left : STAGE_BYTES; }
+
+int cuda_put(struct cuda *cu, void *to, const void *host, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += STAGE_BYTES)
+        TRY(put_piece(cu, (char *)to + at, (const char *)host + at, piece(bytes - at)));
+    return OK;
+}
+
+int cuda_get(struct cuda *cu, void *host, const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += STAGE_BYTES)
+        TRY(get_piece(cu, (char *)host + at, (const char *)from + at, piece(bytes - at)));
+    return OK;
+}
+
+static int cuda_upload(struct backend *be, void *to, const void *host, size_t bytes)
+{
+    return cuda_put(cuda_of(be), to, host, bytes);
+}
+
+static int cuda_download(struct backend *be, void *host, const void *from, size_t bytes)
+{
+    return cuda_get(cuda_of(be), host, from, bytes);
+}
+
+/* ---- tensors ---- */
+
+int cuda_self(void **self, size_t bytes, struct err *e)
+{
+    *self = mem_alloc(1, bytes);
+    return *self ? OK : fail(e, E_MEM, "no memory to plan an operation (%zu bytes)", bytes);
+}
+
+int cuda_tensor(struct tensor *t, int bf16, struct err *e)
+{
+    size_t count;
+    struct shape s = t->shape;
+    if (s.n < 1 || s.c < 1 || s.h < 1 || s.w < 1 || mem_mul((size_t)s.n * (size_t)s.c, (size_t)s.h, &count) ||
+        mem_mul(count, (size_t)s.w, &count) || count > INT32_MAX)
+        return fail(e, E_ARG,
+                    "a tensor of %d x %d x %d x %d numbers is empty or has 2^31 and more: lower batch", s.n,
+                    s.c, s.h, s.w);
+    t->layout = bf16 ? &cuda_bf16 : &cuda_float;
+    t->bytes = count * cuda_element(bf16);
+    return OK;
+}
+
+static int cuda_image(struct backend *be, struct tensor *t, struct err *e)
+{
+    return cuda_tensor(t, cuda_wants_bf16(be), e);
+}
+
+/* Rows of a tensor that fit into the staging memory together; 0: not even one does. */
+static size_t rows_at_once(const struct tensor *t)
+{
+    return STAGE_BYTES / (shape_row(t->shape) * sizeof(float));
+}
+
+static int in_range(const struct tensor *t, int row, int rows)
+{
+    return row >= 0 && rows >= 0 && row <= t->shape.n && rows <= t->shape.n - row;
+}
+
+static char *row_at(const struct tensor *t, size_t row)
+{
+    return (char *)t->data + row * (t->bytes / (size_t)t->shape.n);
+}
+
+/* A row that is larger than the staging memory gets memory of its own: seldom, and slow. */
+static int dense_for(struct cuda *cu, const struct tensor *t, size_t *most, void **dense)
+{
+    *most = rows_at_once(t);
+    *dense = cu->dense;
+    if (*most) return OK;
+    *most = 1;
+    return dev_alloc(dense, shape_row(t->shape) * sizeof(float), NULL);
+}
+
+static int dense_done(struct cuda *cu, void *dense, int rc)
+{
+    if (dense == cu->dense) return rc;
+    int waited = dev_sync(cu->stream, NULL);
+    dev_free(dense);
+    return rc ? rc : waited;
+}
+
+static int read_rows(struct cuda *cu, const struct tensor *t, size_t row, size_t rows, size_t most,
+                     void *dense, real *host)
+{
+    size_t n = shape_row(t->shape), c = (size_t)t->shape.c;
+    for (size_t end = row + rows; row < end; row += most) {
+        size_t k = end - row < most ? end - row : most;
+        TRY(kernel_to_dense(cu, cuda_is_bf16(t), row_at(t, row), dense, k, c, n / c));
+        TRY(cuda_get(cu, host, dense, k * n * sizeof *host));
+        host += k * n;
+    }
+    return OK;
+}
+
+static int write_rows(struct cuda *cu, const struct tensor *t, size_t row, size_t rows, size_t most,
+                      void *dense, const real *host, int add)
+{
+    size_t n = shape_row(t->shape), c = (size_t)t->shape.c;
+    for (size_t end = row + rows; row < end; row += most) {
+        size_t k = end - row < most ? end - row : most;
+        TRY(cuda_put(cu, dense, host, k * n * sizeof *host));
+        TRY(kernel_from_dense(cu, cuda_is_bf16(t), dense, row_at(t, row), k, c, n / c, add));
+        host += k * n;
+    }
+    return OK;
+}
+
+static int cuda_read(struct backend *be, const struct tensor *t, int row, int rows, real *host)
+{
+    struct cuda *cu = cuda_of(be);
+    size_t most;
+    void *dense;
+    if (!in_range(t, row, rows)) return E_ARG;
+    TRY(dense_for(cu, t, &most, &dense));
+    return dense_done(cu, dense, read_rows(cu, t, (size_t)row, (size_t)rows, most, dense, host));
+}
+
+static int cuda_write(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
+{
+    struct cuda *cu = cuda_of(be);
+    size_t most;
+    void *dense;
+    if (!in_range(t, row, rows)) return E_ARG;
+    TRY(dense_for(cu, t, &most, &dense));
+    return dense_done(cu, dense, write_rows(cu, t, (size_t)row, (size_t)rows, most, dense, host, add));
+}
+
+/* ---- weights ---- */
+
+int cuda_pack(struct cuda *cu, const struct layout *l, const real *host, void *w,
+              size_t (*at)(const void *plan, size_t i), const void *plan)
+{
+    real *packed = mem_alloc(l->count, sizeof *packed);
+    if (!packed) return E_MEM;
+    for (size_t i = 0; i < l->count; i++) packed[at(plan, i)] = host[i];
+    int rc = cuda_put(cu, w, packed, l->count * sizeof *packed);
+    mem_free(packed);
+    if (rc || !l->bf16) return rc;
+    return kernel_convert(cu, w, 0, cuda_weight_copy(l, w), 1, l->count, 0);
+}
+
+int cuda_unpack(struct cuda *cu, const struct layout *l, const void *w, real *host,
+                size_t (*at)(const void *plan, size_t i), const void *plan)
+{
+    real *packed = mem_alloc(l->count, sizeof *packed);
+    if (!packed) return E_MEM;
+    int rc = cuda_get(cu, packed, w, l->count * sizeof *packed);
+    for (size_t i = 0; i < l->count && !rc; i++) host[i] = packed[at(plan, i)];
+    mem_free(packed);
+    return rc;
+}
+
+extern const struct backend_ops backend_cuda;
+const struct backend_ops backend_cuda = {
+    .name = "cuda",
+    .precisions = 1u << PRECISION_FP32 | 1u << PRECISION_TF32 | 1u << PRECISION_BF16,
+    .version = version,
+    .open = cuda_open,
+    .close = cuda_close,
+    .room = cuda_room,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .read = cuda_read,
+    .write = cuda_write,
+    .sync = cuda_sync,
+    .image = cuda_image,
+    .act = &cuda_act,
+    .drop = &cuda_drop,
+    .sgd = &cuda_sgd,
+};

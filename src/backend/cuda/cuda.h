@@ -1,0 +1,135 @@
+/* Private to the cuda backend.
+ *
+ *   device.{h,c}  the CUDA runtime: memory, copies, the stream
+ *   dnn.{h,c}     cuDNN: plans of convolutions, and running them
+ *   blas.{h,c}    cuBLAS: one matrix product
+ *   kernel.h      how kernels are written; *.cu are the kernels with the functions that launch them
+ *   cuda.c        the device as a backend: staging, host access
+ *   others        one group of operations each: plans in C, kernels in the .cu of the same name
+ *
+ * Everything is enqueued in one stream; the host waits only where it reads something. Tensors are N,H,W,C
+ * without gaps, float or bfloat16; the packed weights of a convolution are O,H,W,I/groups, those of a dense
+ * map O,H*W*C, as float, with a bfloat16 copy behind them where that is computed in. Gradients and momenta of
+ * parameters are float in the same places. */
+#ifndef CUDA_CUDA_H
+#define CUDA_CUDA_H
+#include "backend/backend.h"
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#else
+_Static_assert(sizeof(real) == sizeof(float), "the cuda backend computes in float: build with DOUBLE=0");
+#endif
+
+struct dnn;
+struct blas;
+
+enum { STAGES = 2 };
+
+struct cuda {
+    stream_t stream;
+    struct dev_info info;
+    struct dnn *dnn;
+    struct blas *blas;
+    struct { /* pinned memory for copies, used in turn */
+        void *data;
+        event_t done;
+    } stage[STAGES];
+    int turn;
+    void *dense; /* device: a part of a tensor in the host's order */
+};
+
+#ifndef __cplusplus
+static inline struct cuda *cuda_of(const struct backend *be) { return be->self; }
+#endif
+
+/* Tensors: one of the two below, never NULL. Weights: also how many numbers there are. */
+struct layout {
+    int bf16;     /* elements are bfloat16. Weights: so is the copy behind them */
+    size_t count; /* weights only */
+};
+extern const struct layout cuda_float, cuda_bf16;
+
+/* The type in which activations are kept: what the precision of the backend asks for. */
+static inline int cuda_wants_bf16(const struct backend *be) { return be->precision == PRECISION_BF16; }
+static inline int cuda_is_bf16(const struct tensor *t) { return t->layout->bf16; }
+static inline size_t cuda_element(int bf16) { return bf16 ? 2 : 4; }
+/* Sixteen bytes at a time: every pixel's channels must start at a multiple of that. */
+static inline int cuda_is_wide(int bf16, size_t channels) { return channels % (bf16 ? 8 : 4) == 0; }
+
+/* Sets layout and bytes of a tensor whose shape is set. Refuses 2^31 elements and more. */
+int cuda_tensor(struct tensor *, int bf16, struct err *);
+/* Zeroed memory for a plan's private struct. */
+int cuda_self(void **, size_t, struct err *);
+
+/* Weights: float, then the copy. */
+static inline size_t cuda_weight_bytes(const struct layout *l)
+{
+    return (l->count * 4 + 15) / 16 * 16 + (l->bf16 ? l->count * 2 : 0);
+}
+static inline void *cuda_weight_copy(const struct layout *l, const void *w) /* what is computed with */
+{
+    return l->bf16 ? (char *)w + (l->count * 4 + 15) / 16 * 16 : (void *)w;
+}
+/* to[i] = from[i] for i < count numbers of host memory, in the order that `at` gives: where in the packed
+ * weights number i of the host's lies. Also writes the copy. */
+int cuda_pack(struct cuda *, const struct layout *, const real *host, void *w,
+              size_t (*at)(const void *plan, size_t i), const void *plan);
+int cuda_unpack(struct cuda *, const struct layout *, const void *w, real *host,
+                size_t (*at)(const void *plan, size_t i), const void *plan);
+
+/* Device memory to host memory and back, any size: cuda_get waits. */
+int cuda_put(struct cuda *, void *to, const void *host, size_t bytes);
+int cuda_get(struct cuda *, void *host, const void *from, size_t bytes);
+
+/* ---- kernels: what the .cu files offer to the others ---- */
+
+/* move.cu: n rows of a tensor from, or into, the host's order (dense N,C,H,W of float). */
+int kernel_to_dense(const struct cuda *, int bf16, const void *x, float *dense, size_t n, size_t c,
+                    size_t hw);
+int kernel_from_dense(const struct cuda *, int bf16, const float *dense, void *x, size_t n, size_t c,
+                      size_t hw, int add);
+/* move.cu: to[i] = from[i], or +=, n numbers of either type. */
+int kernel_convert(const struct cuda *, const void *from, int from_bf16, void *to, int to_bf16, size_t n,
+                   int add);
+
+/* act.cu: y = act(x); gx = gy * slope, from x or from y as act_from_output says (the other may be NULL). */
+int kernel_act(const struct cuda *, enum act, int bf16, const void *x, void *y, size_t n);
+int kernel_act_back(const struct cuda *, enum act, int bf16, const void *x, const void *y, const void *gy,
+                    void *gx, size_t n, int add);
+/* act.cu: dropout over n elements of a tensor of c channels and hw pixels. */
+int kernel_drop(const struct cuda *, int bf16, uint64_t key, const struct moment *, double probability,
+                const void *x, void *y, size_t n, size_t c, size_t hw, int add);
+
+/* sgd.cu */
+struct sgd_part {
+    float *w, *v;
+    const float *g;
+    uint16_t *copy;       /* bfloat16 of w, or NULL */
+    size_t count, before; /* numbers; and in the parts before this one, each rounded up to SGD_CHUNK */
+    double rate;          /* a factor of the moment's */
+    float decay;
+};
+enum { SGD_CHUNK = 4096 };
+int kernel_sgd(const struct cuda *, const struct sgd_part *, int n, size_t chunks, float momentum,
+               float average, const struct moment *);
+/* bad[i] = 1 for parts whose gradient is not finite; zero before. */
+int kernel_finite(const struct cuda *, const struct sgd_part *, int n, size_t chunks, int *bad);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- operations ---- */
+
+extern const struct linear_ops cuda_conv, cuda_dense;
+extern const struct norm_ops cuda_norm;
+extern const struct act_ops cuda_act;
+extern const struct drop_ops cuda_drop;
+extern const struct pool_ops cuda_pool;
+extern const struct join_ops cuda_join;
+extern const struct softmax_ops cuda_softmax;
+extern const struct sgd_ops cuda_sgd;
+
+#endif

@@ -1,0 +1,46 @@
+/* What the backend uses of the CUDA runtime: memory, copies, one stream. device.c is CUDA;
+ * tests/shim/device.c the same on the host, for kernels that run there. Sizes in bytes; codes as everywhere.
+ * A bare code: dev_sync tells what happened. */
+#ifndef CUDA_DEVICE_H
+#define CUDA_DEVICE_H
+#include <stddef.h>
+#include "core/err.h"
+
+typedef struct CUstream_st *stream_t;
+typedef struct CUevent_st *event_t;
+
+struct dev_info {
+    char name[128];
+    int major, minor; /* compute capability */
+    int processors;   /* streaming multiprocessors */
+    size_t memory;
+};
+
+/* Takes the device for this thread and makes a stream. E_DEVICE says which of driver, device, runtime is
+ * missing or too old, and what to do. */
+int dev_open(int index, stream_t *, struct dev_info *, struct err *);
+void dev_close(stream_t); /* accepts NULL */
+size_t dev_room(void);    /* bytes that are free, less what the runtime itself will want */
+
+/* Device memory, aligned to 256 bytes. */
+int dev_alloc(void **, size_t, struct err *);
+void dev_free(void *); /* accepts NULL */
+/* Host memory that copies can read and write while the host goes on. */
+int dev_pin(void **, size_t, struct err *);
+void dev_unpin(void *); /* accepts NULL */
+
+/* In the order of the stream, while the host goes on. */
+int dev_put(stream_t, void *to, const void *pinned, size_t);
+int dev_get(stream_t, void *pinned, const void *from, size_t);
+int dev_copy(stream_t, void *to, const void *from, size_t); /* within the device */
+int dev_zero(stream_t, void *, size_t);
+
+/* A mark in the stream; waiting for one that was never put there returns at once. */
+int dev_event(event_t *, struct err *);
+void dev_event_drop(event_t); /* accepts NULL */
+int dev_mark(event_t, stream_t);
+int dev_await(event_t);
+
+int dev_sync(stream_t, struct err *); /* waits, and tells what failed since the last call */
+
+#endif

@@ -1,0 +1,198 @@
+/* One kernel source, two builds.
+ *
+ * nvcc: the macros are CUDA. A C compiler (make GPU=host): a block runs in one host thread, a PHASE is a loop
+ * over the threads of the block, and its end is the barrier. So index arithmetic, edge cases and reductions
+ * are tested, measured for coverage and sanitised on a machine without a GPU.
+ *
+ * Rules for a kernel written this way:
+ *  1. Whatever looks at threadIdx stands in a PHASE; between phases is only code that is the same for the
+ *     whole block (loops and ifs over arguments and blockIdx).
+ *  2. At the top level of a PHASE `continue` means "this thread has done the phase" (in an inner loop it is
+ *     that loop's); no return, break or goto out of a phase.
+ *  3. What a thread keeps from one phase to the next is PRIVATE and read through MY(); what the threads of a
+ *     block share is SHARED.
+ *  4. No thread reads in a phase what another writes in it. The host runs the threads in several orders
+ *     (kernel_order): results that differ mean a missing barrier.
+ *  5. No warp intrinsics, no atomics: sums have one order, so results have one value.
+ * Elements are float or bfloat16 (`bf16`), read and written as float. V of them at once, 16 bytes' worth,
+ * where the number of channels allows; else one. */
+#ifndef CUDA_KERNEL_H
+#define CUDA_KERNEL_H
+#include <stdint.h>
+#include <string.h>
+#include "backend/scalar.h"
+#include "cuda.h"
+
+enum { THREADS = 256 }; /* in a block, unless a kernel says otherwise; at most SHIM_MAX */
+enum { SHIM_MAX = 1024 };
+
+#ifdef __CUDACC__
+
+#include <cuda_bf16.h>
+#define KERNEL(name, ...)      static __global__ void name(__VA_ARGS__)
+#define DEVICE                 static __device__ __forceinline__
+#define PHASE                  for (int once_ = 1; once_; once_ = 0, __syncthreads())
+#define SHARED(type, name, n)  __shared__ type name[n]
+#define PRIVATE(type, name, n) type name[n]
+#define MY(name)               name
+/* Launches, and leaves the function with E_DEVICE where that fails; cuda_sync tells why. */
+#define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
+    do {                                                                                                     \
+        name<<<dim3((unsigned)(gx), (unsigned)(gy)), (unsigned)(block), 0, (cu)->stream>>>(__VA_ARGS__);     \
+        if (cudaPeekAtLastError() != cudaSuccess) return E_DEVICE;                                           \
+    } while (0)
+typedef struct __align__(16) { uint32_t u[4]; }
+vec16;
+#define LAUNCHERS     extern "C" {
+#define LAUNCHERS_END }
+
+#else
+
+struct shim_index {
+    unsigned x, y;
+};
+/* The order in which the threads of a block run: 0 up, 1 down, 2 from both ends. */
+extern _Thread_local int kernel_order;
+static _Thread_local struct shim_index gridDim __attribute__((unused)), blockDim __attribute__((unused)),
+    blockIdx __attribute__((unused)), threadIdx __attribute__((unused));
+
+static inline unsigned shim_pick(unsigned t)
+{
+    unsigned n = blockDim.x;
+    switch (kernel_order) {
+    case 1: return n - 1 - t;
+    case 2: return t % 2 ? n - 1 - t / 2 : t / 2;
+    default: return t;
+    }
+}
+
+#define KERNEL(name, ...) static void name(__VA_ARGS__)
+#define DEVICE            static inline
+#define PHASE             for (unsigned t_ = 0; t_ < blockDim.x && (threadIdx.x = shim_pick(t_), 1); t_++)
+/* Filled with ones: NaN, or -1, until somebody writes. */
+#define SHARED(type, name, n)                                                                                \
+    type name[n];                                                                                            \
+    memset(name, 0xff, sizeof name)
+#define PRIVATE(type, name, n)                                                                               \
+    type name[SHIM_MAX][n];                                                                                  \
+    memset(name, 0xff, blockDim.x * sizeof *name)
+#define MY(name) name[threadIdx.x]
+#define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
+    do {                                                                                                     \
+        gridDim.x = (unsigned)(gx), gridDim.y = (unsigned)(gy), blockDim.x = (unsigned)(block);              \
+        (void)(cu);                                                                                          \
+        for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)                                           \
+            for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) name(__VA_ARGS__);                    \
+    } while (0)
+typedef struct {
+    _Alignas(16) uint32_t u[4]; /* aligned here too: a sanitizer reports a misaligned load */
+} __attribute__((may_alias)) vec16;
+#define LAUNCHERS
+#define LAUNCHERS_END
+
+#endif
+
+SCALAR float bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+SCALAR uint32_t float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+SCALAR float bf16_get(uint16_t h) { return bits_float((uint32_t)h << 16); }
+/* To the nearest, ties to even. */
+SCALAR uint16_t bf16_put(float f)
+{
+#ifdef __CUDA_ARCH__
+    return __bfloat16_as_ushort(__float2bfloat16_rn(f));
+#else
+    uint32_t u = float_bits(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+#endif
+}
+/* What an element is after it was stored. */
+SCALAR float rounded(int bf16, float f) { return bf16 ? bf16_get(bf16_put(f)) : f; }
+
+/* V elements from number i on, V being 1, or 16 bytes' worth (then i * size is a multiple of 16). */
+DEVICE void load(int bf16, unsigned V, const void *p, size_t i, float *f)
+{
+    if (V == 1) {
+        f[0] = bf16 ? bf16_get(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+        return;
+    }
+    vec16 v = *(const vec16 *)(const void *)((const char *)p + i * (bf16 ? 2 : 4));
+    for (int k = 0; k < 4; k++) {
+        if (bf16)
+            f[2 * k] = bits_float(v.u[k] << 16), f[2 * k + 1] = bits_float(v.u[k] & 0xffff0000u);
+        else
+            f[k] = bits_float(v.u[k]);
+    }
+}
+DEVICE void store(int bf16, unsigned V, void *p, size_t i, const float *f)
+{
+    if (V == 1) {
+        if (bf16)
+            ((uint16_t *)p)[i] = bf16_put(f[0]);
+        else
+            ((float *)p)[i] = f[0];
+        return;
+    }
+    vec16 v;
+    for (int k = 0; k < 4; k++)
+        v.u[k] =
+            bf16 ? (uint32_t)bf16_put(f[2 * k]) | (uint32_t)bf16_put(f[2 * k + 1]) << 16 : float_bits(f[k]);
+    *(vec16 *)(void *)((char *)p + i * (bf16 ? 2 : 4)) = v;
+}
+/* Stores, or adds to what is there. */
+DEVICE void put(int bf16, unsigned V, void *p, size_t i, float *f, int add)
+{
+    float old[8];
+    if (add) {
+        load(bf16, V, p, i, old);
+        for (unsigned k = 0; k < V; k++) f[k] += old[k];
+    }
+    store(bf16, V, p, i, f);
+}
+
+/* A kernel for each kind of element and width, from one DEVICE function name(bf16, V, ...): name_f1, name_f4,
+ * name_b1, name_b8. PARAMS and ARGS in LIST(). */
+#define LIST(...) __VA_ARGS__
+#define FOUR_KERNELS(name, PARAMS, ARGS)                                                                     \
+    KERNEL(name##_f1, PARAMS) { name(0, 1, ARGS); }                                                          \
+    KERNEL(name##_f4, PARAMS) { name(0, 4, ARGS); }                                                          \
+    KERNEL(name##_b1, PARAMS) { name(1, 1, ARGS); }                                                          \
+    KERNEL(name##_b8, PARAMS) { name(1, 8, ARGS); }
+#define LAUNCH_FOUR(cu, name, bf16, wide, gx, gy, block, ...)                                                \
+    do {                                                                                                     \
+        if (!(bf16) && !(wide)) LAUNCH(cu, name##_f1, gx, gy, block, __VA_ARGS__);                           \
+        if (!(bf16) && (wide)) LAUNCH(cu, name##_f4, gx, gy, block, __VA_ARGS__);                            \
+        if ((bf16) && !(wide)) LAUNCH(cu, name##_b1, gx, gy, block, __VA_ARGS__);                            \
+        if ((bf16) && (wide)) LAUNCH(cu, name##_b8, gx, gy, block, __VA_ARGS__);                             \
+    } while (0)
+
+/* For a loop over n items that all threads of the grid share. */
+#define GRID_LOOP(i, n)                                                                                      \
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                                  \
+         i += (size_t)gridDim.x * blockDim.x)
+
+/* Blocks for n items, an item a thread; more than fill the device a few times only wait. */
+static inline unsigned blocks_for(const struct cuda *cu, size_t n)
+{
+    size_t want = (n + THREADS - 1) / THREADS, most = (size_t)cu->info.processors * 16;
+    return (unsigned)(want < 1 ? 1 : want > most ? most : want);
+}
+
+/* Sums `count` rows of `width` floats in shared memory, s[row * width + column], into row 0: always in the
+ * same order, one phase a level. */
+#define BLOCK_SUM(s, count, width)                                                                           \
+    for (int n_ = (count), h_ = (n_ + 1) / 2; n_ > 1; n_ = h_, h_ = (n_ + 1) / 2)                            \
+    PHASE for (int i_ = (int)threadIdx.x; i_ < (n_ - h_) * (width); i_ += (int)blockDim.x) s[i_] +=          \
+        s[i_ + h_ * (width)]
+
+#endif

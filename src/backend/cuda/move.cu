@@ -1,0 +1,59 @@
+/* Between memory orders and element types. */
+#include "kernel.h"
+
+/* Row n, channel c, pixel p: dense (n * C + c) * HW + p; here (n * HW + p) * C + c. Threads run along the
+ * tensor, so one side of the copy is in order; the sizes are those of images and of what tests look at. */
+DEVICE size_t dense_at(size_t i, size_t c, size_t hw)
+{
+    size_t n = i / (c * hw), p = i / c % hw;
+    return (n * c + i % c) * hw + p;
+}
+
+KERNEL(to_dense, int bf16, const void *x, float *dense, size_t count, size_t c, size_t hw)
+{
+    PHASE GRID_LOOP(i, count) load(bf16, 1, x, i, &dense[dense_at(i, c, hw)]);
+}
+
+KERNEL(from_dense, int bf16, const float *dense, void *x, size_t count, size_t c, size_t hw, int add)
+{
+    PHASE GRID_LOOP(i, count)
+    {
+        float f = dense[dense_at(i, c, hw)];
+        put(bf16, 1, x, i, &f, add);
+    }
+}
+
+KERNEL(convert, const void *from, int from_bf16, void *to, int to_bf16, size_t n, int add)
+{
+    PHASE GRID_LOOP(i, n)
+    {
+        float f;
+        load(from_bf16, 1, from, i, &f);
+        put(to_bf16, 1, to, i, &f, add);
+    }
+}
+
+LAUNCHERS
+int kernel_to_dense(const struct cuda *cu, int bf16, const void *x, float *dense, size_t n, size_t c,
+                    size_t hw)
+{
+    if (n) LAUNCH(cu, to_dense, blocks_for(cu, n * c * hw), 1, THREADS, bf16, x, dense, n * c * hw, c, hw);
+    return OK;
+}
+
+int kernel_from_dense(const struct cuda *cu, int bf16, const float *dense, void *x, size_t n, size_t c,
+                      size_t hw, int add)
+{
+    if (n)
+        LAUNCH(cu, from_dense, blocks_for(cu, n * c * hw), 1, THREADS, bf16, dense, x, n * c * hw, c, hw,
+               add);
+    return OK;
+}
+
+int kernel_convert(const struct cuda *cu, const void *from, int from_bf16, void *to, int to_bf16, size_t n,
+                   int add)
+{
+    if (n) LAUNCH(cu, convert, blocks_for(cu, n), 1, THREADS, from, from_bf16, to, to_bf16, n, add);
+    return OK;
+}
+LAUNCHERS_END

@@ -1,0 +1,60 @@
+/* One launch for all parameters. The numbers of each are cut into chunks; a block takes a chunk and finds
+ * whose it is. */
+#include "kernel.h"
+
+/* The part that chunk `chunk` belongs to: the last that begins at or before it. */
+DEVICE int part_of(const struct sgd_part *part, int n, size_t chunk)
+{
+    int low = 0;
+    for (int high = n; high - low > 1;) {
+        int middle = low + (high - low) / 2;
+        if (part[middle].before <= chunk * SGD_CHUNK)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, const struct moment *now)
+{
+    PHASE
+    {
+        const struct sgd_part *p = &part[part_of(part, n, blockIdx.x)];
+        const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p->before;
+        const float rate = (float)(now->rate * p->rate);
+        for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p->count; i += blockDim.x) {
+            p->v[i] = momentum * p->v[i] + (average * p->g[i] + p->decay * p->w[i]);
+            p->w[i] -= rate * p->v[i];
+            if (p->copy) p->copy[i] = bf16_put(p->w[i]);
+        }
+    }
+}
+
+KERNEL(find_bad, const struct sgd_part *part, int n, int *bad)
+{
+    PHASE
+    {
+        const int k = part_of(part, n, blockIdx.x);
+        const struct sgd_part *p = &part[k];
+        const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p->before;
+        for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p->count; i += blockDim.x)
+            if ((float_bits(p->g[i]) & 0x7f800000u) == 0x7f800000u)
+                bad[k] = 1; /* whoever: it is the same 1 */
+    }
+}
+
+LAUNCHERS
+int kernel_sgd(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, float momentum,
+               float average, const struct moment *now)
+{
+    if (chunks) LAUNCH(cu, step, chunks, 1, THREADS, part, n, momentum, average, now);
+    return OK;
+}
+
+int kernel_finite(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, int *bad)
+{
+    if (chunks) LAUNCH(cu, find_bad, chunks, 1, THREADS, part, n, bad);
+    return OK;
+}
+LAUNCHERS_END

@@ -1,0 +1,30 @@
+/* The matrix product on the host, for make GPU=host. */
+#include "backend/cuda/blas.h"
+#include "backend/cuda/kernel.h"
+
+int blas_open(struct blas **b, stream_t s, const struct dev_info *info, struct err *e)
+{
+    (void)s, (void)info, (void)e;
+    *b = NULL;
+    return OK;
+}
+void blas_close(struct blas *b) { (void)b; }
+
+int blas_multiply(struct blas *blas, const struct blas_product *p, const void *a, const void *b, void *c)
+{
+    (void)blas;
+    for (size_t i = 0; i < p->m; i++)
+        for (size_t j = 0; j < p->n; j++) {
+            double sum = 0;
+            float x, y, old = 0;
+            for (size_t k = 0; k < p->k; k++) {
+                load(p->bf16, 1, a, p->ta ? k * p->m + i : i * p->k + k, &x);
+                load(p->bf16, 1, b, p->tb ? j * p->k + k : k * p->n + j, &y);
+                sum += (double)x * y;
+            }
+            if (p->beta != 0) load(p->bf16_c, 1, c, i * p->n + j, &old); /* else what is there may be NaN */
+            float f = (float)(sum + (double)p->beta * old);
+            store(p->bf16_c, 1, c, i * p->n + j, &f);
+        }
+    return OK;
+}

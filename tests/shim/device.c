@@ -1,0 +1,55 @@
+/* The cuda backend's device on the host, for make GPU=host: memory is host memory, the stream does everything
+ * at once. */
+#include "backend/cuda/device.h"
+#include <stdio.h>
+#include <string.h>
+#include "core/mem.h"
+
+/* kernel.h: in which order the threads of a block run. */
+extern _Thread_local int kernel_order;
+_Thread_local int kernel_order;
+
+int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
+{
+    *stream = NULL;
+    if (index) return fail(e, E_DEVICE, "cuda:%d: there is 1 GPU, from cuda:0 on", index);
+    *info = (struct dev_info){ "kernels on the host", 9, 0, 4, (size_t)1 << 32 };
+    return OK;
+}
+void dev_close(stream_t s) { (void)s; }
+
+size_t dev_room(void) { return mem_room(); }
+
+int dev_alloc(void **out, size_t bytes, struct err *e)
+{
+    *out = mem_alloc(bytes, 1);
+    if (!*out)
+        return fail(e, E_MEM, "the GPU has no %zu MiB left: lower batch or raise subdivisions", bytes >> 20);
+    memset(*out, 0xff, bytes); /* nobody may count on zeros */
+    return OK;
+}
+void dev_free(void *p) { mem_free(p); }
+
+int dev_pin(void **out, size_t bytes, struct err *e) { return dev_alloc(out, bytes, e); }
+void dev_unpin(void *p) { mem_free(p); }
+
+static int copy(void *to, const void *from, size_t n)
+{
+    memcpy(to, from, n);
+    return OK;
+}
+int dev_put(stream_t s, void *to, const void *pinned, size_t n) { return (void)s, copy(to, pinned, n); }
+int dev_get(stream_t s, void *pinned, const void *from, size_t n) { return (void)s, copy(pinned, from, n); }
+int dev_copy(stream_t s, void *to, const void *from, size_t n) { return (void)s, copy(to, from, n); }
+int dev_zero(stream_t s, void *p, size_t n) { return (void)s, memset(p, 0, n), OK; }
+
+int dev_event(event_t *event, struct err *e)
+{
+    (void)e;
+    *event = NULL;
+    return OK;
+}
+void dev_event_drop(event_t event) { (void)event; }
+int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, OK; }
+int dev_await(event_t event) { return (void)event, OK; }
+int dev_sync(stream_t s, struct err *e) { return (void)s, (void)e, OK; }
