@@ -82,14 +82,21 @@ struct backend {
     int threads;              /* compute threads, >= 1 */
     enum precision precision; /* of what is planned from now on; one of ops->precisions */
     int deterministic;        /* plans may not depend on timing, nor sums on the order of threads */
+    int eager;                /* no recordings, and losses at once: to find out where something fails */
 };
 
 /* What changes from one training step to the next. It lives in backend memory, so that a recorded step can be
  * run again with new values. */
 struct moment {
-    uint64_t step; /* number of the sub-mini-batch since training began */
-    double rate;   /* of the update, before the layers' own factors */
+    uint64_t step;      /* number of the sub-mini-batch since training began */
+    uint64_t iteration; /* from 1 */
+    double rate;        /* of the update, before the layers' own factors */
+    /* Where losses are read late the device itself keeps the rest from step to step. */
+    double ce_sum;     /* of the sub-mini-batches of this iteration so far */
+    double ce_average; /* running mean of the CE before this iteration; < 0: none yet */
+    int stop;          /* once something was not finite: there are no updates any more */
 };
+enum { STOP_LOSS = 1, STOP_GRADIENT = 2 };
 
 /* ---- linear maps: convolution and dense
  * ---------------------------------------------------------------------- */
@@ -341,8 +348,36 @@ struct sgd_ops {
     int (*update)(const struct sgd_plan *, const struct moment *);
     /* *bad (host): the first item whose gradient is not finite, or -1. */
     int (*check)(const struct sgd_plan *, int *bad);
+    /* Where losses are read late: the same without the host. Sets stop; update then does nothing. */
+    int (*guard)(const struct sgd_plan *, struct moment *);
     void (*drop)(struct sgd_plan *);
 };
+
+/* ---- records: losses that the host reads late
+ * ------------------------------------------------------------------------------------------------------ */
+
+struct record_desc {
+    const double *const *loss; /* backend memory: n losses of a step */
+    const int *is_ce;          /* n: the sum over the scored rows of what counts as the CE */
+    int n;
+    int room;      /* records that are kept */
+    int scored;    /* rows */
+    int parts;     /* sub-mini-batches of an iteration */
+    double chance; /* where the running mean of the CE begins: ln K */
+};
+struct record_plan {
+    void *self;
+};
+struct record_ops {
+    int (*plan)(struct backend *, const struct record_desc *, struct record_plan *, struct err *);
+    /* Keeps the losses of this step, and whether there is a stop, as record step % room; follows the CE as
+     * net_follow_ce does; stops where a loss is not finite. last: the iteration ends with it. */
+    int (*push)(const struct record_plan *, struct moment *, int last);
+    /* All records, room x (n + 1) numbers: the losses, and the stop. Waits. */
+    int (*pull)(const struct record_plan *, double *host);
+    void (*drop)(struct record_plan *);
+};
+struct recording; /* a step, to be run again with what its memory then holds */
 
 /* ---- the backend
  * ------------------------------------------------------------------------------------------------------- */
@@ -374,6 +409,15 @@ struct backend_ops {
     const struct join_ops *join;
     const struct softmax_ops *softmax;
     const struct sgd_ops *sgd;
+
+    /* NULL where operations have finished when they return. */
+    const struct record_ops *records;
+    /* From record on operations are written down instead of run, until recorded, which also ends a recording
+     * that failed (then *recording is NULL). E_ARG: this device cannot. */
+    int (*record)(struct backend *);
+    int (*recorded)(struct backend *, struct recording **, struct err *);
+    int (*replay)(struct backend *, const struct recording *);
+    void (*forget)(struct recording *); /* accepts NULL */
 };
 
 /* Opens a device by name: "cpu", "ref". threads 0: one per core this process may use. Unknown or not built

@@ -34,6 +34,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct center *s = l->self;
+    l->on_host = 1;
     size_t d = shape_row(l->in[0]->x.shape), k = (size_t)l->classes, rows = (size_t)l->in[0]->x.shape.n;
     unsigned flags = PARAM_STATE | PARAM_UNSAVED;
     s->centers = builder_param(b, k * d, INIT_ZERO, 0, flags);
@@ -81,6 +82,12 @@ static double measure(struct center *s, const struct pass *p, double lambda, siz
     return loss / (2.0 * p->scored);
 }
 
+static double weigh(const struct layer *l, const struct pass *p)
+{
+    const struct center *s = l->self;
+    return s->lambda * layer_warmup(l, p, s->warmup);
+}
+
 static int forward(struct layer *l, const struct pass *p)
 {
     struct center *s = l->self;
@@ -90,7 +97,7 @@ static int forward(struct layer *l, const struct pass *p)
     TRY(param_get(s->count, s->n->data));
     if (!p->add && !p->hold) move(s, k, d);
     TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, s->h->data));
-    l->weight = s->lambda * layer_warmup(l, p, s->warmup);
+    l->weight = weigh(l, p);
     l->loss = measure(s, p, l->weight, d);
     if (p->hold) return OK;
     TRY(param_set(s->centers, s->c->data));
@@ -119,4 +126,5 @@ const struct layer_ops layer_center = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .weigh = weigh,
 };

@@ -38,6 +38,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct cost *s = l->self;
+    l->on_host = 1;
     size_t bytes = shape_count(l->in[0]->x.shape) * sizeof(real);
     s->x = builder_buffer(b, bytes, LIFE_HOST);
     s->g = builder_buffer(b, bytes, LIFE_HOST);

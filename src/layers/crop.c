@@ -38,6 +38,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct crop *s = l->self;
+    l->on_host = 1;
     s->in = builder_buffer(b, shape_row(l->in[0]->x.shape) * sizeof(real), LIFE_HOST);
     s->out = builder_buffer(b, shape_count(l->out->x.shape) * sizeof(real), LIFE_HOST);
     l->out->x.bytes = shape_count(l->out->x.shape) * sizeof(real);

@@ -89,6 +89,7 @@ static int build_memory(struct itra *s, struct layer *l, struct builder *b)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
+    l->on_host = 1;
     int n = l->in[0]->x.shape.n;
     s->m1 = s->pair == PAIR_LOADER ? l->first : s->pair == PAIR_SPLIT ? n - n / 2 : n;
     s->m2 = s->pair == PAIR_MEMORY ? n : n - s->m1;
@@ -147,12 +148,18 @@ static struct match_options options(const struct itra *s, const struct pass *p)
     };
 }
 
+static double weigh(const struct layer *l, const struct pass *p)
+{
+    const struct itra *s = l->self;
+    return s->lambda * layer_warmup(l, p, s->warmup);
+}
+
 static int forward(struct layer *l, const struct pass *p)
 {
     struct itra *s = l->self;
     size_t d = shape_row(l->in[0]->x.shape);
     real *h = s->h->data, *g = s->g->data;
-    l->weight = s->lambda * layer_warmup(l, p, s->warmup);
+    l->weight = weigh(l, p);
     l->loss = NAN;
     s->applied = p->iteration % (uint64_t)s->every == 0;
     if (!s->applied && s->pair != PAIR_MEMORY) return OK;
@@ -204,4 +211,5 @@ const struct layer_ops layer_itra = {
     .forward = forward,
     .backward = backward,
     .wants = wants,
+    .weigh = weigh,
 };

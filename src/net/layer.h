@@ -61,6 +61,7 @@ struct layer {
     int inert;     /* no effect in this program: neither forward nor backward is called; set by shape */
     int rows_back; /* rows of the backward pass */
     int train;     /* is this program for training */
+    int on_host;   /* forward or backward reads or writes tensors on the host; set by build */
     int first;     /* rows of S1 when the loader delivers two halves, else 0 */
     const struct layer_ops *below; /* kind of the previous layer, inert ones left out; NULL: the image */
     double loss;   /* of the last pass: CE, or the layer's own loss before its weight; NaN: none computed */
@@ -172,6 +173,7 @@ struct layer_ops {
     int (*backward)(struct layer *, const struct pass *);
     void (*drop)(struct layer *);                                /* plans; NULL: none */
     void (*wants)(const struct layer *, struct pairing_wants *); /* with LAYER_PAIRED */
+    double (*weigh)(const struct layer *, const struct pass *);  /* layer->weight in this pass; NULL: 1 */
     double (*flops)(const struct layer *); /* multiply and add counted as two, a row; NULL: not counted */
 };
 

@@ -54,6 +54,7 @@ struct net {
     struct param **param; /* in .weights order */
     int nparam;
     struct moment *now; /* in training nets, with the plan of the update: in backend memory */
+    int follows;        /* the device keeps the later part of it */
     struct sgd_plan sgd;
     int classes; /* outputs of the last layer that is not [cost] */
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
@@ -107,6 +108,8 @@ struct step {
     int hold;           /* see struct pass */
     uint64_t number;    /* of the sub-mini-batch since training began */
     uint64_t iteration; /* from 1 */
+    int update;         /* program_submit: the update follows, */
+    double rate;        /* at this rate */
 };
 struct step_stats {
     double ce;            /* mean over the scored rows (of softmax and cost layers) */
@@ -119,6 +122,16 @@ struct step_stats {
 /* Forward and backward. A loss that is not finite is E_NUMBER and names the first layer whose output is not.
  */
 int program_train(struct program *, const struct step *, struct step_stats *, struct err *);
+
+/* The same, and the update after it where the step says so, without waiting for its stats where the device
+ * works on its own. So many iterations may be submitted before their stats are read: */
+int program_room(const struct program *);
+int program_submit(struct program *, const struct step *, struct err *);
+/* Waits for all that was submitted; then program_stats gives the stats of each step, in their order. (seconds
+ * and extra_seconds are not known late.) E_NUMBER: something was not finite in that step, and no update has
+ * been made since. */
+int program_pull(struct program *, struct err *);
+int program_stats(struct program *, const struct step *, struct step_stats *, struct err *);
 
 /* Forward only; prob gets rows x classes (may be NULL), *ce the sum of the cross-entropies (NULL without
  * labels). */

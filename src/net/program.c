@@ -41,6 +41,14 @@ struct program {
     int feature;            /* layer whose output is kept for program_features, or -1 */
     struct plan_item *item; /* as placed: tensors first, then claims */
     int nitem;
+    /* Where losses are read late: */
+    int late, nrecord; /* losses in a record */
+    struct record_plan records;
+    double *record;                 /* host: all records, as pulled */
+    struct recording *recording[4]; /* of a step, by add and update */
+    int enqueued[4];                /* it has run once: what is used first is there */
+    /* Where they are not: */
+    struct step_stats *stats; /* of the steps of an iteration */
 };
 
 struct builder {
@@ -526,6 +534,72 @@ static int allocate(struct program *p, int creates, struct err *e)
     return creates ? model_create_params(p->net, p->desc.train, e) : OK;
 }
 
+/* ---- records ---- */
+
+enum { LATE_ITERATIONS = 10 };
+
+/* Losses are read late where the device works on its own and no layer needs the host. */
+static int can_be_late(const struct program *p)
+{
+    const struct backend *be = p->net->be;
+    if (p->desc.keep || p->desc.guard || !be->ops->records || be->eager) return 0;
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].used && p->node[i].l.on_host) return 0;
+    return 1;
+}
+
+static int is_ce(const struct layer *l) { return !(l->ops->flags & LAYER_TRAIN_ONLY); }
+
+static size_t records(const struct program *p)
+{
+    return LATE_ITERATIONS * (size_t)p->net->config.subdivisions;
+}
+
+static int plan_records(struct program *p, struct err *e)
+{
+    struct net *n = p->net;
+    const double **loss = mem_alloc((size_t)p->n, sizeof *loss);
+    int *ce = mem_alloc((size_t)p->n, sizeof *ce), rc = E_MEM;
+    struct record_desc d = { .loss = loss,
+                             .is_ce = ce,
+                             .room = (int)records(p),
+                             .scored = p->desc.rows,
+                             .parts = n->config.subdivisions,
+                             .chance = log(n->classes) };
+    for (int i = 0; loss && ce && i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        if (!p->node[i].used || !l->loss_sum) continue;
+        loss[d.n] = l->loss_sum->data;
+        ce[d.n++] = is_ce(l);
+    }
+    p->nrecord = d.n;
+    p->record = mem_alloc(records(p) * ((size_t)d.n + 1), sizeof *p->record);
+    if (loss && ce && p->record) rc = n->be->ops->records->plan(n->be, &d, &p->records, e);
+    mem_free(loss);
+    mem_free(ce);
+    return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %d losses", n->cfg->path, d.n) : rc;
+}
+
+/* Where the stats of steps wait to be read. */
+static int plan_stats(struct program *p, struct err *e)
+{
+    if (!p->desc.train || p->desc.plan_only) return OK;
+    p->late = can_be_late(p);
+    if (p->late) return plan_records(p, e);
+    p->stats = mem_alloc((size_t)p->net->config.subdivisions, sizeof *p->stats);
+    return p->stats ? OK : fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+}
+
+static void drop_stats(struct program *p)
+{
+    const struct backend_ops *ops = p->net->be->ops;
+    mem_free(p->stats);
+    mem_free(p->record);
+    if (!ops->records) return;
+    for (int i = 0; i < 4; i++) ops->forget(p->recording[i]);
+    ops->records->drop(&p->records);
+}
+
 static int keep_features(struct program *p, struct err *e)
 {
     p->feature = p->desc.features - 1;
@@ -547,6 +621,7 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (!rc) rc = keep_features(p, e);
     if (!rc) rc = build_layers(p, creates, e);
     if (!rc) rc = allocate(p, creates, e);
+    if (!rc) rc = plan_stats(p, e);
     if (!rc && !d->train && !d->plan_only) rc = program_refresh(p, e);
     if (rc) {
         program_close(p);
@@ -573,6 +648,7 @@ void program_close(struct program *p)
         mem_free(c);
     }
     struct backend *be = p->net->be;
+    drop_stats(p);
     be->ops->free(be, p->arena);
     be->ops->free(be, p->fixed);
     mem_free(p->host);
@@ -622,6 +698,18 @@ static int run_layer(struct program *p, int i, int back, const struct pass *pass
     return explain(l, rc, e);
 }
 
+/* Where losses are read late the device's part of the moment is the host's only at the beginning. */
+static int upload_moment(struct program *p, const struct step *s)
+{
+    struct net *n = p->net;
+    struct moment now = {
+        .step = s->number, .iteration = s->iteration, .rate = s->rate, .ce_average = n->ce_average
+    };
+    size_t bytes = p->late && n->follows ? offsetof(struct moment, ce_sum) : sizeof now;
+    n->follows = p->late;
+    return n->be->ops->upload(n->be, n->now, &now, bytes);
+}
+
 /* The loader's images are float, whatever `real` is. */
 static int fill_image(struct program *p, const struct step *s)
 {
@@ -658,8 +746,7 @@ static int fill(struct program *p, const struct step *s, struct pass *pass, stru
                            .err = e };
     if (e) e->code = OK;
     if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
-    if (p->desc.train)
-        TRY(be->ops->upload(be, n->now, &(struct moment){ .step = s->number }, sizeof *n->now));
+    if (p->desc.train) TRY(upload_moment(p, s));
     TRY(fill_image(p, s));
     return s->label ? be->ops->upload(be, p->dev_label, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
@@ -668,6 +755,13 @@ static int forward(struct program *p, const struct pass *pass, struct step_stats
 {
     for (int i = 0; i < p->n; i++)
         if (p->node[i].used) TRY(run_layer(p, i, 0, pass, stats, e));
+    return OK;
+}
+
+static int backward(struct program *p, const struct pass *pass, struct step_stats *stats, struct err *e)
+{
+    for (int i = p->n - 1; i >= 0; i--)
+        if (p->node[i].back) TRY(run_layer(p, i, 1, pass, stats, e));
     return OK;
 }
 
@@ -737,10 +831,86 @@ int program_train(struct program *p, const struct step *s, struct step_stats *st
         pass.hold = 1;
         return blame(p, &pass, e);
     }
-    for (int i = p->n - 1; i >= 0; i--)
-        if (p->node[i].back) TRY(run_layer(p, i, 1, &pass, stats, e));
+    TRY(backward(p, &pass, stats, e));
     TRY(p->net->be->ops->sync(p->net->be, e));
     stats->seconds = wall_clock() - start;
+    return OK;
+}
+
+/* ---- steps whose stats are read later ---- */
+
+static int enqueue(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
+{
+    struct net *n = p->net;
+    const struct backend_ops *ops = n->be->ops;
+    TRY(forward(p, pass, NULL, e));
+    TRY(backward(p, pass, NULL, e));
+    if (s->update) TRY(ops->sgd->guard(&n->sgd, n->now));
+    TRY(ops->records->push(&p->records, n->now, s->update));
+    return s->update ? ops->sgd->update(&n->sgd, n->now) : OK;
+}
+
+/* The first time as it is, the second time into a recording, from then on as recorded. */
+static int enqueue_recorded(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
+{
+    struct backend *be = p->net->be;
+    int way = (s->add != 0) + 2 * (s->update != 0);
+    if (p->recording[way]) return be->ops->replay(be, p->recording[way]);
+    if (!p->enqueued[way]++ || be->ops->record(be)) return enqueue(p, s, pass, e);
+    int rc = enqueue(p, s, pass, e), ended = be->ops->recorded(be, &p->recording[way], e);
+    if (rc || ended) return rc ? rc : ended;
+    return be->ops->replay(be, p->recording[way]);
+}
+
+int program_room(const struct program *p) { return p->late ? LATE_ITERATIONS : 1; }
+
+int program_submit(struct program *p, const struct step *s, struct err *e)
+{
+    struct net *n = p->net;
+    struct pass pass;
+    if (!p->late) {
+        TRY(program_train(p, s, &p->stats[s->number % (uint64_t)n->config.subdivisions], e));
+        return s->update ? net_update(n, s->rate, e) : OK;
+    }
+    TRY(fill(p, s, &pass, e));
+    TRY(enqueue_recorded(p, s, &pass, e));
+    if (s->update) n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
+    return OK;
+}
+
+int program_pull(struct program *p, struct err *e)
+{
+    if (!p->late) return OK;
+    TRY(p->net->be->ops->sync(p->net->be, e));
+    return p->net->be->ops->records->pull(&p->records, p->record);
+}
+
+static int read_record(struct program *p, const struct step *s, const double *record, struct err *e)
+{
+    const struct pass pass = { .train = 1, .iteration = s->iteration, .ce_average = p->net->ce_average };
+    for (int i = 0; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        if (!p->node[i].used) continue;
+        if (l->loss_sum) l->loss = *record++ / p->desc.rows;
+        if (l->ops->weigh) l->weight = l->ops->weigh(l, &pass);
+    }
+    const char *cfg = p->net->cfg->path;
+    if (*record == STOP_LOSS)
+        return fail(e, E_NUMBER, "%s: the loss is not finite (-eager tells where that begins)", cfg);
+    if (*record == STOP_GRADIENT)
+        return fail(e, E_NUMBER, "%s: a gradient is not finite (-eager tells of which layer)", cfg);
+    return OK;
+}
+
+int program_stats(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
+{
+    if (!p->late) {
+        *stats = p->stats[s->number % (uint64_t)p->net->config.subdivisions];
+        return OK;
+    }
+    *stats = (struct step_stats){ .extra_seconds = NAN };
+    TRY(read_record(p, s, p->record + s->number % records(p) * ((size_t)p->nrecord + 1), e));
+    add_stats(p, stats);
     return OK;
 }
 

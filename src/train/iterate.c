@@ -13,11 +13,11 @@ double trainer_epoch(const struct trainer *t, uint64_t seen) { return (double)se
 
 /* Sums over the sub-mini-batches of an iteration. */
 struct totals {
-    double ce, match, lambda, center, extra, loading;
+    double ce, match, lambda, center, extra;
     int matched; /* sub-mini-batches with a match */
 };
 
-static int train_part(struct trainer *t, const struct batch *b, int part, struct totals *sum, struct err *e)
+static int submit_part(struct trainer *t, struct pending *now, const struct batch *b, int part, struct err *e)
 {
     struct step s = { .x = b->x,
                       .label = b->label,
@@ -25,28 +25,40 @@ static int train_part(struct trainer *t, const struct batch *b, int part, struct
                       .first = b->first,
                       .add = part > 0,
                       .number = b->number,
-                      .iteration = t->p.iteration + 1 };
-    struct step_stats stats;
-    TRY(program_train(b->rows > b->first ? t->paired : t->plain, &s, &stats, e));
-    sum->ce += stats.ce;
-    sum->match += isfinite(stats.match) ? stats.match : 0;
-    sum->matched += isfinite(stats.match) != 0;
-    sum->center += stats.center;
-    sum->extra += stats.extra_seconds;
-    sum->lambda = stats.lambda;
-    return OK;
+                      .iteration = now->iteration,
+                      .update = part == t->net->config.subdivisions - 1,
+                      .rate = now->rate };
+    now->program = b->rows > b->first ? t->paired : t->plain;
+    if (!part) now->number = b->number;
+    return program_submit(now->program, &s, e);
 }
 
-static int train_parts(struct trainer *t, struct totals *sum, struct err *e)
+static int submit(struct trainer *t, struct pending *now, struct err *e)
 {
     for (int i = 0; i < t->net->config.subdivisions; i++) {
         const struct batch *b;
         double before = wall_clock();
         TRY(loader_next(t->loader, &b, e));
-        sum->loading += wall_clock() - before;
-        int rc = train_part(t, b, i, sum, e);
+        now->loading += wall_clock() - before;
+        int rc = submit_part(t, now, b, i, e);
         loader_release(t->loader, b);
         if (rc) return rc;
+    }
+    return OK;
+}
+
+static int add_up(const struct trainer *t, const struct pending *it, struct totals *sum, struct err *e)
+{
+    for (int i = 0; i < t->net->config.subdivisions; i++) {
+        struct step s = { .number = it->number + (uint64_t)i, .iteration = it->iteration };
+        struct step_stats stats;
+        TRY(program_stats(it->program, &s, &stats, e));
+        sum->ce += stats.ce;
+        sum->match += isfinite(stats.match) ? stats.match : 0;
+        sum->matched += isfinite(stats.match) != 0;
+        sum->center += stats.center;
+        sum->extra += stats.extra_seconds;
+        sum->lambda = stats.lambda;
     }
     return OK;
 }
@@ -60,44 +72,37 @@ static double pace_add(struct pace *p, double seconds)
 }
 
 /* Seconds to max_batches at the present pace, with the validations on the way. */
-static double eta(const struct trainer *t, double per_iteration)
+static double eta(const struct trainer *t, uint64_t iteration, double per_iteration)
 {
     const struct net_config *c = &t->net->config;
     if (c->max_batches <= 0) return -1;
-    double left = (double)c->max_batches - (double)t->p.iteration - 1, validations = 1;
+    double left = (double)c->max_batches - (double)iteration, validations = 1;
     if (c->valid_every > 0)
         validations += left * (double)trainer_batch(t->net) / (c->valid_every * t->train->n);
     return left * per_iteration + validations * t->valid_seconds;
 }
 
-static void fill_line(struct trainer *t, const struct totals *sum, double rate, double wall,
+static void fill_line(struct trainer *t, const struct pending *it, const struct totals *sum, double wall,
                       struct train_line *l)
 {
     const struct net_config *c = &t->net->config;
     double parts = c->subdivisions;
-    l->iteration = t->p.iteration + 1;
-    l->seen = t->net->seen;
+    l->iteration = it->iteration;
+    l->seen = it->seen;
     l->epoch = trainer_epoch(t, l->seen);
-    l->loaded_seconds = sum->loading;
-    l->seconds = wall - sum->loading;
+    l->loaded_seconds = it->loading;
+    l->seconds = wall - it->loading;
     l->ce = sum->ce / parts;
     l->ce_smooth = t->p.ce_smooth < 0 ? l->ce : .9 * t->p.ce_smooth + .1 * l->ce;
     l->match = sum->matched ? sum->match / sum->matched : NAN;
     l->center = sum->center / parts;
     l->lambda = sum->lambda;
     l->match_share = l->seconds > 0 ? sum->extra / l->seconds : 0;
-    l->rate = rate;
+    l->rate = it->rate;
     l->burn_in = l->iteration < (uint64_t)c->burn_in ? c->burn_in : 0;
     double per_iteration = pace_add(&t->pace, wall);
     l->images_per_second = per_iteration > 0 ? (double)trainer_batch(t->net) / per_iteration : 0;
-    l->eta_seconds = eta(t, per_iteration);
-}
-
-/* The running mean that warmup=auto follows: it starts at ln K. */
-static void follow_ce(struct net *net, double ce)
-{
-    double a = net->ce_average < 0 ? log(net->classes) : net->ce_average;
-    net->ce_average = .9 * a + .1 * ce;
+    l->eta_seconds = eta(t, l->iteration, per_iteration);
 }
 
 /* Warns once when the CE has stayed within 1 % of ln K or above for STUCK_LIMIT iterations in which the match
@@ -122,19 +127,53 @@ static void watch_collapse(struct trainer *t, const struct train_line *l)
         STUCK_LIMIT, chance, t->net->classes);
 }
 
-int trainer_iterate(struct trainer *t, struct err *e)
+static int report(struct trainer *t, const struct pending *it, double wall, struct err *e)
 {
     struct totals sum = { 0 };
     struct train_line line;
-    double before = wall_clock(), rate = net_rate(&t->net->config, t->net->seed, t->p.iteration + 1);
-    TRY(train_parts(t, &sum, e));
-    TRY(net_update(t->net, rate, e));
-    fill_line(t, &sum, rate, wall_clock() - before, &line);
-    t->p.iteration = line.iteration;
+    TRY(add_up(t, it, &sum, e));
+    fill_line(t, it, &sum, wall, &line);
     t->p.ce_smooth = line.ce_smooth;
-    follow_ce(t->net, line.ce);
+    net_follow_ce(t->net, line.ce);
     metrics_train(&t->metrics, &line);
     if (t->hooks->iteration) t->hooks->iteration(t->hooks->ctx, &line);
     watch_collapse(t, &line);
+    return OK;
+}
+
+int trainer_iterate(struct trainer *t, struct err *e)
+{
+    struct pending *now = &t->pending[t->npending];
+    uint64_t iteration = t->p.iteration + 1;
+    if (!t->npending) t->began = wall_clock();
+    *now = (struct pending){ .iteration = iteration,
+                             .rate = net_rate(&t->net->config, t->net->seed, iteration) };
+    TRY(submit(t, now, e));
+    now->seen = t->net->seen;
+    t->p.iteration = iteration;
+    t->npending++;
+    return OK;
+}
+
+int trainer_full(const struct trainer *t)
+{
+    return t->npending && t->npending >= program_room(t->pending[t->npending - 1].program);
+}
+
+/* Iterations that were waited for together took equally long, as far as anybody knows. */
+int trainer_settle(struct trainer *t, struct err *e)
+{
+    int n = t->npending;
+    if (t->plain) TRY(program_pull(t->plain, e));
+    if (t->paired) TRY(program_pull(t->paired, e));
+    double wall = (wall_clock() - t->began) / (n ? n : 1);
+    t->npending = 0;
+    for (int i = 0; i < n; i++) {
+        int rc = report(t, &t->pending[i], wall, e);
+        if (!rc) continue;
+        t->p.iteration = t->pending[i].iteration - 1;
+        t->net->seen = t->pending[i].seen - trainer_batch(t->net);
+        return rc;
+    }
     return OK;
 }

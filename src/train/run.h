@@ -90,6 +90,14 @@ struct pace {
     uint64_t n;                        /* iterations so far */
 };
 
+/* An iteration that was submitted and not yet reported. */
+struct pending {
+    struct program *program;
+    uint64_t iteration, number, seen; /* number: of its first sub-mini-batch; seen: after it */
+    double rate, loading;             /* seconds spent waiting for the loader */
+};
+enum { MOST_PENDING = 16 };
+
 struct trainer {
     struct net *net;
     const struct dataset *train, *valid;
@@ -104,12 +112,19 @@ struct trainer {
     struct metrics metrics;
     struct progress p;
     struct pace pace;
+    struct pending pending[MOST_PENDING];
+    int npending;
+    double began;         /* when the first of them was submitted */
     double valid_seconds; /* of the last validation */
 };
 
 uint64_t trainer_batch(const struct net *); /* images of S1 per update */
 double trainer_epoch(const struct trainer *, uint64_t seen);
-/* Trains, counts and reports one iteration. After a failure the weights are those of the iteration before. */
+/* Submits and counts one iteration. After a failure the weights are those of the iteration before. */
 int trainer_iterate(struct trainer *, struct err *);
+int trainer_full(const struct trainer *); /* no more may be submitted before trainer_settle */
+/* Waits for what was submitted and reports it, an iteration after the other. After a failure the counters and
+ * the weights are those before the iteration that failed. */
+int trainer_settle(struct trainer *, struct err *);
 
 #endif

@@ -177,6 +177,8 @@ static int validation_due(const struct trainer *t)
     return interval > 0 && floor(seen / interval) > floor((seen - (double)trainer_batch(t->net)) / interval);
 }
 
+static int saving_due(const struct trainer *t) { return t->p.iteration % SAVE_EVERY == 0; }
+
 static int is_best(const struct progress *p, const struct valid_line *l)
 {
     return l->top1 > p->best_top1 || (l->top1 >= p->best_top1 && l->ce < p->best_ce);
@@ -231,16 +233,25 @@ static int settle(struct trainer *t, int ending, struct err *e)
         if (!rc && saved) *e = failed;
         return rc ? rc : saved;
     }
-    if ((validated || t->p.iteration % SAVE_EVERY == 0) && save_last(t, &failed))
-        note_failed_save(t, &failed);
+    if ((validated || saving_due(t)) && save_last(t, &failed)) note_failed_save(t, &failed);
     return OK;
+}
+
+/* What was submitted before an iteration failed is reported before the failure; the first failure counts. */
+static struct err *settle_first(struct trainer *t, struct err *e)
+{
+    struct err first = { 0 };
+    if (trainer_settle(t, &first)) *e = first;
+    return e;
 }
 
 static int run(struct trainer *t, struct err *e)
 {
     for (int ending = 0; !ending;) {
-        if (trainer_iterate(t, e)) return give_up(t, e);
+        if (trainer_iterate(t, e)) return give_up(t, settle_first(t, e));
         ending = reached_end(t) || (t->o->stop && *t->o->stop);
+        if (!ending && !trainer_full(t) && !validation_due(t) && !saving_due(t)) continue;
+        if (trainer_settle(t, e)) return give_up(t, e);
         TRY(settle(t, ending, e));
     }
     return OK;

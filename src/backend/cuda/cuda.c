@@ -266,6 +266,18 @@ int cuda_unpack(struct cuda *cu, const struct layout *l, const void *w, real *ho
     return rc;
 }
 
+/* ---- recordings ---- */
+
+static int cuda_record(struct backend *be) { return dev_record(cuda_of(be)->stream); }
+static int cuda_recorded(struct backend *be, struct recording **r, struct err *e)
+{
+    return dev_recorded(cuda_of(be)->stream, r, e);
+}
+static int cuda_replay(struct backend *be, const struct recording *r)
+{
+    return dev_replay(cuda_of(be)->stream, r);
+}
+
 extern const struct backend_ops backend_cuda;
 const struct backend_ops backend_cuda = {
     .name = "cuda",
@@ -285,4 +297,9 @@ const struct backend_ops backend_cuda = {
     .act = &cuda_act,
     .drop = &cuda_drop,
     .sgd = &cuda_sgd,
+    .records = &cuda_records,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .forget = dev_forget,
 };

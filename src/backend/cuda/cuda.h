@@ -114,8 +114,19 @@ struct sgd_part {
 enum { SGD_CHUNK = 4096 };
 int kernel_sgd(const struct cuda *, const struct sgd_part *, int n, size_t chunks, float momentum,
                float average, const struct moment *);
-/* bad[i] = 1 for parts whose gradient is not finite; zero before. */
-int kernel_finite(const struct cuda *, const struct sgd_part *, int n, size_t chunks, int *bad);
+/* bad[i] = 1 for parts whose gradient is not finite; zero before. stop: of the moment, set as well; or NULL.
+ */
+int kernel_finite(const struct cuda *, const struct sgd_part *, int n, size_t chunks, int *bad, int *stop);
+
+/* record.cu: see record_ops. */
+struct record_table {
+    const double **loss; /* device: n */
+    int *is_ce;          /* device: n */
+    double *record;      /* device: room x (n + 1) */
+    int n, room, scored, parts;
+    double chance;
+};
+int kernel_record(const struct cuda *, const struct record_table *, struct moment *, int last);
 
 #ifdef __cplusplus
 }
@@ -131,5 +142,6 @@ extern const struct pool_ops cuda_pool;
 extern const struct join_ops cuda_join;
 extern const struct softmax_ops cuda_softmax;
 extern const struct sgd_ops cuda_sgd;
+extern const struct record_ops cuda_records;
 
 #endif

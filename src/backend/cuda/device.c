@@ -2,7 +2,9 @@
 #include "device.h"
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include "core/mem.h"
 
 enum { RESERVE = 512 << 20 }; /* bytes that contexts, code and graphs take beside what is asked for */
 
@@ -149,6 +151,42 @@ void dev_event_drop(event_t event)
 
 int dev_mark(event_t event, stream_t s) { return bare(cudaEventRecord(event, s)); }
 int dev_await(event_t event) { return bare(cudaEventSynchronize(event)); }
+
+struct recording {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+};
+
+int dev_record(stream_t s) { return bare(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal)); }
+
+int dev_recorded(stream_t s, struct recording **out, struct err *e)
+{
+    struct recording *r = *out = mem_alloc(1, sizeof *r);
+    cudaGraph_t graph = NULL;
+    cudaError_t rc = cudaStreamEndCapture(s, &graph);
+    if (!r) {
+        if (graph) cudaGraphDestroy(graph);
+        return fail(e, E_MEM, "no memory to record a step");
+    }
+    r->graph = graph;
+    if (rc == cudaSuccess) rc = cudaGraphInstantiate(&r->exec, graph, 0);
+    if (rc == cudaSuccess) rc = cudaGraphUpload(r->exec, s);
+    if (rc == cudaSuccess) return OK;
+    cudaGetLastError();
+    dev_forget(r);
+    *out = NULL;
+    return explain(rc, "recording a step", e);
+}
+
+int dev_replay(stream_t s, const struct recording *r) { return bare(cudaGraphLaunch(r->exec, s)); }
+
+void dev_forget(struct recording *r)
+{
+    if (!r) return;
+    if (r->exec) cudaGraphExecDestroy(r->exec);
+    if (r->graph) cudaGraphDestroy(r->graph);
+    mem_free(r);
+}
 
 int dev_sync(stream_t s, struct err *e)
 {

@@ -10,7 +10,7 @@ typedef struct CUstream_st *stream_t;
 typedef struct CUevent_st *event_t;
 
 struct dev_info {
-    char name[128];
+    char name[256];
     int major, minor; /* compute capability */
     int processors;   /* streaming multiprocessors */
     size_t memory;
@@ -40,6 +40,14 @@ int dev_event(event_t *, struct err *);
 void dev_event_drop(event_t); /* accepts NULL */
 int dev_mark(event_t, stream_t);
 int dev_await(event_t);
+
+/* What is enqueued between the two becomes a graph instead of running; E_ARG: this device has none.
+ * dev_recorded also ends what failed. */
+struct recording;
+int dev_record(stream_t);
+int dev_recorded(stream_t, struct recording **, struct err *);
+int dev_replay(stream_t, const struct recording *);
+void dev_forget(struct recording *); /* accepts NULL */
 
 int dev_sync(stream_t, struct err *); /* waits, and tells what failed since the last call */
 

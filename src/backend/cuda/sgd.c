@@ -80,7 +80,7 @@ static int check(const struct sgd_plan *p, int *first)
     int *bad = mem_alloc((size_t)s->n, sizeof *bad);
     if (!bad) return E_MEM;
     int rc = dev_zero(s->cu->stream, s->bad, bytes);
-    if (!rc) rc = kernel_finite(s->cu, s->part, s->n, s->chunks, s->bad);
+    if (!rc) rc = kernel_finite(s->cu, s->part, s->n, s->chunks, s->bad, NULL);
     if (!rc) rc = cuda_get(s->cu, bad, s->bad, bytes);
     *first = -1;
     for (int i = 0; i < s->n && !rc && *first < 0; i++)
@@ -89,4 +89,10 @@ static int check(const struct sgd_plan *p, int *first)
     return rc;
 }
 
-const struct sgd_ops cuda_sgd = { plan, update, check, drop };
+static int guard(const struct sgd_plan *p, struct moment *now)
+{
+    const struct sgd *s = p->self;
+    return kernel_finite(s->cu, s->part, s->n, s->chunks, s->bad, &now->stop);
+}
+
+const struct sgd_ops cuda_sgd = { plan, update, check, guard, drop };

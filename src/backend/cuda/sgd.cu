@@ -23,6 +23,7 @@ KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, 
         const struct sgd_part *p = &part[part_of(part, n, blockIdx.x)];
         const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p->before;
         const float rate = (float)(now->rate * p->rate);
+        if (now->stop) continue; /* the last good weights stay */
         for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p->count; i += blockDim.x) {
             p->v[i] = momentum * p->v[i] + (average * p->g[i] + p->decay * p->w[i]);
             p->w[i] -= rate * p->v[i];
@@ -31,7 +32,7 @@ KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, 
     }
 }
 
-KERNEL(find_bad, const struct sgd_part *part, int n, int *bad)
+KERNEL(find_bad, const struct sgd_part *part, int n, int *bad, int *stop)
 {
     PHASE
     {
@@ -39,8 +40,10 @@ KERNEL(find_bad, const struct sgd_part *part, int n, int *bad)
         const struct sgd_part *p = &part[k];
         const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p->before;
         for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p->count; i += blockDim.x)
-            if ((float_bits(p->g[i]) & 0x7f800000u) == 0x7f800000u)
-                bad[k] = 1; /* whoever: it is the same 1 */
+            if ((float_bits(p->g[i]) & 0x7f800000u) == 0x7f800000u) {
+                bad[k] = 1; /* whoever does it: the number is the same */
+                if (stop) *stop = STOP_GRADIENT;
+            }
     }
 }
 
@@ -52,9 +55,10 @@ int kernel_sgd(const struct cuda *cu, const struct sgd_part *part, int n, size_t
     return OK;
 }
 
-int kernel_finite(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, int *bad)
+int kernel_finite(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, int *bad,
+                  int *stop)
 {
-    if (chunks) LAUNCH(cu, find_bad, chunks, 1, THREADS, part, n, bad);
+    if (chunks) LAUNCH(cu, find_bad, chunks, 1, THREADS, part, n, bad, stop);
     return OK;
 }
 LAUNCHERS_END

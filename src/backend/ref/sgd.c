@@ -60,4 +60,4 @@ static void drop(struct sgd_plan *p)
     p->self = NULL;
 }
 
-const struct sgd_ops ref_sgd = { plan, update, check, drop };
+const struct sgd_ops ref_sgd = { .plan = plan, .update = update, .check = check, .drop = drop };
