@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/err.h"
+#include "core/move.h"
 #include "core/real.h"
 
 struct shape {
@@ -353,6 +354,24 @@ struct sgd_ops {
     void (*drop)(struct sgd_plan *);
 };
 
+/* ---- images that stay on the device
+ * ------------------------------------------------------------------------------------------------------ */
+
+struct images_desc {
+    const uint8_t *pixels; /* host: n x c x h x w; copied */
+    int n, c, h, w;
+    const float *mean, *scale; /* c of each: what the net gets is (pixel / 255 - mean) * scale */
+};
+struct images_plan {
+    void *self;
+};
+struct images_ops {
+    int (*plan)(struct backend *, const struct images_desc *, struct images_plan *, struct err *);
+    /* The first rows of a tensor of the image's kind (see image): one move a row, in backend memory. */
+    int (*show)(const struct images_plan *, const struct move *, int rows, struct tensor *);
+    void (*drop)(struct images_plan *);
+};
+
 /* ---- records: losses that the host reads late
  * ------------------------------------------------------------------------------------------------------ */
 
@@ -410,6 +429,7 @@ struct backend_ops {
     const struct softmax_ops *softmax;
     const struct sgd_ops *sgd;
 
+    const struct images_ops *images; /* NULL where the loader makes the images */
     /* NULL where operations have finished when they return. */
     const struct record_ops *records;
     /* From record on operations are written down instead of run, until recorded, which also ends a recording

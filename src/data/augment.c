@@ -171,6 +171,29 @@ static int crop_padded(const struct augment *a, uint64_t key, const uint8_t *pix
     return OK;
 }
 
+static int is_neutral(double factor) { return factor == 0 || factor == 1; }
+
+int augment_only_moves(const struct augment *a, int iw, int ih)
+{
+    int scaled = (a->min_crop > 0 && a->min_crop != a->w) || (a->max_crop > 0 && a->max_crop != a->w);
+    int same = !scaled && a->angle == 0 && is_neutral(a->aspect);
+    int colours = a->hue != 0 || !is_neutral(a->saturation) || !is_neutral(a->exposure);
+    return iw == a->w && ih == a->h && (a->pad_crop > 0 || same) && !colours;
+}
+
+static int is_mirrored(const struct augment *a, uint64_t key)
+{
+    return a->flip && rng_uniform(key, DRAW_FLIP) < .5;
+}
+
+void augment_move(const struct augment *a, uint64_t key, struct move *move)
+{
+    int n = a->pad_crop;
+    move->left = n > 0 ? integer_between(key, DRAW_PAD_X, -n, n) : 0;
+    move->top = n > 0 ? integer_between(key, DRAW_PAD_Y, -n, n) : 0;
+    move->mirror = is_mirrored(a, key);
+}
+
 static void mirror(const struct augment *a, float *x)
 {
     size_t rows = (size_t)a->c * (size_t)a->h;
@@ -220,13 +243,23 @@ static void jitter(const struct augment *a, uint64_t key, float *x)
         for (size_t i = 0; i < n; i++) x[i] = limitedf(x[i] * dv, 0, 1);
 }
 
+void augment_normaliser(const struct augment *a, float mean[4], float scale[4])
+{
+    for (int k = 0; k < 4; k++) {
+        int has = a->std[k] != 0;
+        mean[k] = has ? (float)a->mean[k] : 0;
+        scale[k] = has ? (float)(1 / a->std[k]) : 1;
+    }
+}
+
 void augment_normalise(const struct augment *a, float *x)
 {
     size_t n = (size_t)a->w * (size_t)a->h;
+    float mean[4], scale[4];
+    augment_normaliser(a, mean, scale);
     for (int k = 0; k < a->c; k++, x += n) {
         if (a->std[k] == 0) continue;
-        float mean = (float)a->mean[k], scale = (float)(1 / a->std[k]);
-        for (size_t i = 0; i < n; i++) x[i] = (x[i] - mean) * scale;
+        for (size_t i = 0; i < n; i++) x[i] = (x[i] - mean[k]) * scale[k];
     }
 }
 
@@ -243,7 +276,7 @@ int augment_image(const struct augment *a, uint64_t key, const uint8_t *pixels, 
         else
             crop_mapped(a, &m, pixels, iw, ih, x);
     }
-    if (a->flip && rng_uniform(key, DRAW_FLIP) < .5) mirror(a, x);
+    if (is_mirrored(a, key)) mirror(a, x);
     jitter(a, key, x);
     augment_normalise(a, x);
     return OK;

@@ -4,6 +4,7 @@
 #define DATA_AUGMENT_H
 #include <stdint.h>
 #include "core/err.h"
+#include "core/move.h"
 
 struct augment {
     int w, h, c;            /* of the network */
@@ -21,12 +22,20 @@ struct augment {
 int augment_image(const struct augment *, uint64_t key, const uint8_t *pixels, int iw, int ih, float *x,
                   struct err *);
 
+/* Where augment_image only moves and mirrors images of this size, whatever the key (and normalises): then
+ * output (x, y) is source (x + left, y + top), black outside, and with *mirror left and right change places.
+ */
+int augment_only_moves(const struct augment *, int iw, int ih);
+void augment_move(const struct augment *, uint64_t key, struct move *);
+
 /* How long the shorter side of an image must be for augment_image not to enlarge any of its pixels under this
  * key: a smaller version of the image that keeps to it (image_decode's `shorter`) serves as well. What is
  * cut, turned and mirrored is chosen in proportion to the image's size, so the key shows the same view of
  * either. */
 int augment_shorter(const struct augment *, uint64_t key);
 
+/* What it does with the channels: (x - mean) * scale, in float. */
+void augment_normaliser(const struct augment *, float mean[4], float scale[4]);
 /* (x - mean) / std per channel, in place; what validation and prediction apply too. */
 void augment_normalise(const struct augment *, float *x);
 

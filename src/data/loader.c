@@ -15,7 +15,8 @@ enum { ROOM, WORK, READY, IDLE, CONDITIONS }; /* for feeders; workers; the consu
 
 struct slot {
     struct batch batch;
-    float *x;
+    float *x; /* or, where the loader says moves: */
+    struct move *move;
     int *label, *sample;
     int *failed; /* by row: unreadable draws before the sample that is in it */
     int pending; /* rows still to be made, of all lanes */
@@ -151,13 +152,33 @@ static int make_row(const struct loader *l, int sample, uint64_t key, float *x, 
     return rc;
 }
 
+static uint64_t key_of(const struct loader *l, int lane, uint64_t number, int row)
+{
+    const struct loader_options *o = &l->o;
+    return rng_bits(rng_key(o->seed, RNG_AUGMENT, (uint64_t)lane), place_of(o, lane, number, row));
+}
+
+static void move_row(const struct loader *l, struct slot *s, int at)
+{
+    int lane = at >= s->batch.first, row = at - lane * s->batch.first;
+    struct move *m = &s->move[at];
+    m->image = s->sample[at];
+    s->label[at] = l->d->label[m->image];
+    s->failed[at] = 0;
+    augment_move(&l->o.augment, key_of(l, lane, s->batch.number, row), m);
+}
+
 /* Fills row `at` of a slot, with other draws while images are unreadable. */
 static int fill_row(const struct loader *l, struct slot *s, int at, struct err *e)
 {
     const struct loader_options *o = &l->o;
     int lane = at >= s->batch.first, row = at - lane * s->batch.first, sample = s->sample[at];
     uint64_t number = s->batch.number;
-    uint64_t key = rng_bits(rng_key(o->seed, RNG_AUGMENT, (uint64_t)lane), place_of(o, lane, number, row));
+    uint64_t key = key_of(l, lane, number, row);
+    if (o->moves) {
+        move_row(l, s, at);
+        return OK;
+    }
     float *x = s->x + (size_t)at * l->pixels;
     struct err why;
     int rc, failed = 0;
@@ -221,7 +242,7 @@ static struct slot *wait_slot(struct loader *l, uint64_t number)
     while (!l->stop && number >= l->taken + DEPTH) pthread_cond_wait(&l->change[ROOM], &l->lock);
     if (!l->stop && s->batch.number != number) {
         int lanes = is_paired(&l->o, number) ? 2 : 1, first = rows_of(l, number);
-        s->batch = (struct batch){ first * lanes, first, s->x, s->label, s->sample, number };
+        s->batch = (struct batch){ first * lanes, first, s->x, s->move, s->label, s->sample, number };
         s->pending = first * lanes;
         s->released = 0;
     }
@@ -351,6 +372,8 @@ static int check(const struct dataset *d, const struct loader_options *o, struct
         return fail(e, E_ARG, "%d chosen samples: expected at least 1, and validation", o->only_n);
     if (a->c != 1 && a->c != 3)
         return fail(e, E_CFG, "channels=%d: images have 1 (gray) or 3 (colour)", a->c);
+    if (o->moves && !(o->training && d->pixels && d->c == a->c && augment_only_moves(a, d->w, d->h)))
+        return fail(e, E_ARG, "these images are not only moved");
     if (a->w < 1 || a->h < 1) return fail(e, E_ARG, "a network input of %d x %d pixels", a->w, a->h);
     return OK;
 }
@@ -370,11 +393,14 @@ static int make_slots(struct loader *l, struct err *e)
     for (int i = 0; i < DEPTH; i++) {
         struct slot *s = &l->slot[i];
         s->batch.number = UINT64_MAX;
-        s->x = mem_alloc(numbers, sizeof *s->x);
+        if (l->o.moves)
+            s->move = mem_alloc(rows, sizeof *s->move);
+        else
+            s->x = mem_alloc(numbers, sizeof *s->x);
         s->label = mem_alloc(rows, sizeof *s->label);
         s->sample = mem_alloc(rows, sizeof *s->sample);
         s->failed = mem_alloc(rows, sizeof *s->failed);
-        missing |= !s->x || !s->label || !s->sample || !s->failed;
+        missing |= (!s->x && !s->move) || !s->label || !s->sample || !s->failed;
     }
     if (!missing) return OK;
     return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows,
@@ -448,6 +474,7 @@ void loader_close(struct loader *l)
     if (l->locks) pthread_mutex_destroy(&l->lock);
     for (int i = 0; i < DEPTH; i++) {
         mem_free(l->slot[i].x);
+        mem_free(l->slot[i].move);
         mem_free(l->slot[i].label);
         mem_free(l->slot[i].sample);
         mem_free(l->slot[i].failed);

@@ -8,6 +8,7 @@
 #define DATA_LOADER_H
 #include <stdint.h>
 #include "augment.h"
+#include "core/move.h"
 #include "dataset.h"
 
 /* A second lane of as many rows, S2, with its own order. PAIR_CLASS: row i is a random training sample of the
@@ -26,13 +27,15 @@ struct loader_options {
     int only_n;
     uint64_t start; /* number of the first batch */
     int workers;    /* decoding threads, >= 1 */
+    int moves;      /* training: instead of x say how the images are moved, where augment_only_moves holds */
     struct augment augment;
 };
 
 struct batch {
-    int rows, first;   /* rows 0..first-1 are S1, first..rows-1 are S2 */
-    const float *x;    /* rows x c x h x w, host */
-    const int *label;  /* rows */
+    int rows, first;         /* rows 0..first-1 are S1, first..rows-1 are S2 */
+    const float *x;          /* rows x c x h x w, host; NULL where there is: */
+    const struct move *move; /* rows */
+    const int *label;        /* rows */
     const int *sample; /* rows: index into the dataset; -1 - i for an unreadable image of a validation */
     uint64_t number;
 };

@@ -295,10 +295,19 @@ int net_open(struct net **out, struct cfg *cfg, struct backend *be, uint64_t see
     return OK;
 }
 
+int net_keep_images(struct net *n, const struct images_desc *d, int *kept, struct err *e)
+{
+    const struct backend_ops *ops = n->be->ops;
+    double bytes = (double)d->n * d->c * d->h * d->w;
+    *kept = ops->images && bytes < (double)ops->room(n->be) / 2;
+    return *kept ? ops->images->plan(n->be, d, &n->images, e) : OK;
+}
+
 void net_close(struct net *n)
 {
     if (!n) return;
     model_drop_params(n);
+    if (n->be->ops->images) n->be->ops->images->drop(&n->images);
     for (int i = 0; n->layer && i < n->n; i++) {
         mem_free(n->layer[i].self);
         mem_free(n->layer[i].in);

@@ -54,7 +54,8 @@ struct net {
     struct param **param; /* in .weights order */
     int nparam;
     struct moment *now; /* in training nets, with the plan of the update: in backend memory */
-    int follows;        /* the device keeps the later part of it */
+    struct images_plan images;
+    int follows; /* the device keeps the later part of it */
     struct sgd_plan sgd;
     int classes; /* outputs of the last layer that is not [cost] */
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
@@ -100,16 +101,21 @@ struct program;
 int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
 void program_close(struct program *);
 
+/* Keeps images on the device, if it can: then steps may say which of them, and how moved, instead of bringing
+ * pixels. *kept: 0 where it cannot, or where they leave too little memory. */
+int net_keep_images(struct net *, const struct images_desc *, int *kept, struct err *);
+
 struct step {
-    const float *x;     /* host: rows x c x h x w */
-    const int *label;   /* host: rows; NULL in inference without loss */
-    int rows, first;    /* as in struct batch */
-    int add;            /* not the first sub-mini-batch of this update */
-    int hold;           /* see struct pass */
-    uint64_t number;    /* of the sub-mini-batch since training began */
-    uint64_t iteration; /* from 1 */
-    int update;         /* program_submit: the update follows, */
-    double rate;        /* at this rate */
+    const float *x;          /* host: rows x c x h x w; NULL where there is: */
+    const struct move *move; /* host: rows */
+    const int *label;        /* host: rows; NULL in inference without loss */
+    int rows, first;         /* as in struct batch */
+    int add;                 /* not the first sub-mini-batch of this update */
+    int hold;                /* see struct pass */
+    uint64_t number;         /* of the sub-mini-batch since training began */
+    uint64_t iteration;      /* from 1 */
+    int update;              /* program_submit: the update follows, */
+    double rate;             /* at this rate */
 };
 struct step_stats {
     double ce;            /* mean over the scored rows (of softmax and cost layers) */

@@ -36,8 +36,9 @@ struct program {
     size_t scratch_bytes, arena_bytes, fixed_bytes, host_bytes;
     void *arena, *fixed, *scratch; /* backend memory */
     char *host;
-    real *image;            /* one row of input, in host */
-    int *dev_label;         /* in fixed */
+    real *image;    /* one row of input, in host */
+    int *dev_label; /* in fixed, as is: */
+    struct move *dev_move;
     int feature;            /* layer whose output is kept for program_features, or -1 */
     struct plan_item *item; /* as placed: tensors first, then claims */
     int nitem;
@@ -460,10 +461,17 @@ static int plan_memory(struct program *p, struct err *e)
 static size_t round_up(size_t n) { return n > SIZE_MAX - 63 ? SIZE_MAX : (n + 63) / 64 * 64; }
 static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a; }
 
+/* Of the labels, and in training of the moves. */
+static size_t label_bytes(const struct program *p)
+{
+    size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
+    return round_up(rows * sizeof *p->dev_label) + round_up(moves * sizeof *p->dev_move);
+}
+
 /* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
 static void plan_fixed(struct program *p)
 {
-    p->fixed_bytes = sum(round_up((size_t)p->rows * sizeof(int)), round_up(p->scratch_bytes));
+    p->fixed_bytes = sum(label_bytes(p), round_up(p->scratch_bytes));
     p->host_bytes = round_up(shape_row(p->input.x.shape) * sizeof(real));
     for (const struct claim *c = p->claims; c; c = c->next) {
         if (c->life == LIFE_PROGRAM) p->fixed_bytes = sum(p->fixed_bytes, round_up(c->buffer.bytes));
@@ -485,7 +493,8 @@ static void bind(struct program *p)
     }
     char *fixed = p->fixed, *host = p->host;
     p->dev_label = (int *)(void *)fixed;
-    fixed += round_up((size_t)p->rows * sizeof(int));
+    p->dev_move = (struct move *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
+    fixed += label_bytes(p);
     p->scratch = fixed;
     fixed += round_up(p->scratch_bytes);
     p->image = (real *)(void *)host;
@@ -715,6 +724,10 @@ static int fill_image(struct program *p, const struct step *s)
 {
     struct backend *be = p->net->be;
     size_t image = shape_row(p->input.x.shape);
+    if (s->move) {
+        TRY(be->ops->upload(be, p->dev_move, s->move, (size_t)s->rows * sizeof *s->move));
+        return be->ops->images->show(&p->net->images, p->dev_move, s->rows, &p->input.x);
+    }
     if (sizeof(real) == sizeof(float))
         return be->ops->write(be, &p->input.x, 0, s->rows, (const real *)(const void *)s->x, 0);
     for (int i = 0; i < s->rows; i++) {

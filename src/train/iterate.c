@@ -20,6 +20,7 @@ struct totals {
 static int submit_part(struct trainer *t, struct pending *now, const struct batch *b, int part, struct err *e)
 {
     struct step s = { .x = b->x,
+                      .move = b->move,
                       .label = b->label,
                       .rows = b->rows,
                       .first = b->first,

@@ -60,6 +60,18 @@ static int start_position(struct trainer *t, struct err *e)
     return t->o->weights ? start_from_weights(t, e) : OK;
 }
 
+/* Packed images that are only moved may stay on the device: then the loader tells how they are moved. */
+static int keep_images(struct trainer *t, struct loader_options *l, struct err *e)
+{
+    const struct dataset *d = t->train;
+    const struct augment *a = &l->augment;
+    float mean[4], scale[4];
+    if (!d->pixels || d->c != a->c || !augment_only_moves(a, d->w, d->h)) return OK;
+    augment_normaliser(a, mean, scale);
+    const struct images_desc images = { d->pixels, d->n, d->c, d->h, d->w, mean, scale };
+    return net_keep_images(t->net, &images, &l->moves, e);
+}
+
 static int open_loader(struct trainer *t, struct err *e)
 {
     const struct net *net = t->net;
@@ -72,6 +84,7 @@ static int open_loader(struct trainer *t, struct err *e)
     l.every = net->pair_loader ? net->wants.every : 1;
     l.replacement = t->data->replacement;
     l.start = t->p.iteration * (uint64_t)l.subdivisions;
+    TRY(keep_images(t, &l, e));
     return loader_open(&t->loader, t->train, &l, &net->notes, e);
 }
 

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "data/augment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -809,6 +810,50 @@ static void update(struct bench *b, const void *arg)
 
 static void sgd(void **state) { both(state, update, NULL, "sgd"); }
 
+/* The device shows what the loader would have made, to the last bit. */
+static void images(void **state)
+{
+    enum { N = 5, C = 3, H = 6, W = 7, ROWS = 9 };
+    const struct augment a = {
+        .w = W, .h = H, .c = C, .pad_crop = 4, .flip = 1, .mean = { .1, .2, .3 }, .std = { .5, 0, .25 }
+    };
+    struct bench b;
+    struct images_plan p;
+    struct move move[ROWS];
+    uint8_t pixels[N * C * H * W];
+    float mean[4], scale[4], made[C * H * W];
+    struct err e;
+    bench_open(&b, *state, 2);
+    const struct images_ops *ops = b.be->ops->images;
+    for (int i = 0; i < N * C * H * W; i++) pixels[i] = (uint8_t)rng_bits(3, (uint64_t)i);
+    augment_normaliser(&a, mean, scale);
+    struct images_desc d = { pixels, N, C, H, W, mean, scale };
+    struct tensor x = dense(&b, (struct shape){ ROWS + 1, C, H, W });
+    fill(&b, &x, 1);
+    if (ops) assert_int_equal(ops->plan(b.be, &d, &p, &e), OK);
+    for (int i = 0; i < ROWS; i++) {
+        move[i].image = (i * 3) % N;
+        augment_move(&a, rng_bits(4, (uint64_t)i), &move[i]);
+    }
+    void *there = grab(&b, sizeof move);
+    b.be->ops->upload(b.be, there, move, sizeof move);
+    if (ops) assert_int_equal(ops->show(&p, there, ROWS, &x), OK);
+    for (int i = 0; ops && i < ROWS; i++) {
+        real shown[C * H * W];
+        assert_int_equal(b.be->ops->read(b.be, &x, i, 1, shown), OK);
+        assert_int_equal(
+            augment_image(&a, rng_bits(4, (uint64_t)i), pixels + move[i].image * C * H * W, W, H, made, &e),
+            OK);
+        for (int k = 0; k < C * H * W; k++) assert_true(shown[k] == made[k]);
+    }
+    real last[C * H * W], *noisy = noise(&b, shape_count(x.shape), 1) + ROWS * C * H * W;
+    assert_int_equal(b.be->ops->read(b.be, &x, ROWS, 1, last), OK);
+    assert_memory_equal(last, noisy, sizeof last);
+    if (ops) ops->drop(&p);
+    if (ops) ops->drop(&p);
+    bench_close(&b);
+}
+
 static void rows(void **state)
 {
     struct bench b;
@@ -886,8 +931,8 @@ int main(void)
             cmocka_unit_test_prestate(activations, name), cmocka_unit_test_prestate(dropout, name),
             cmocka_unit_test_prestate(pooling, name),     cmocka_unit_test_prestate(joining, name),
             cmocka_unit_test_prestate(softmaxes, name),   cmocka_unit_test_prestate(sgd, name),
-            cmocka_unit_test_prestate(rows, name),        cmocka_unit_test_prestate(repeatable, name),
-            cmocka_unit_test_prestate(refusals, name),
+            cmocka_unit_test_prestate(images, name),      cmocka_unit_test_prestate(rows, name),
+            cmocka_unit_test_prestate(repeatable, name),  cmocka_unit_test_prestate(refusals, name),
         };
         print_message("%s\n", (const char *)name);
         failed += cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,6 +213,47 @@ static void same_bytes_of_packed(void **state)
     close_data(&f);
 }
 
+/* What the loader says of a batch, done by hand, is the batch that it makes. */
+static void moves_say_what_the_batch_is(void **state)
+{
+    (void)state;
+    struct fixture f;
+    make_packed(&f);
+    struct loader_options o = options(7, PAIR_CLASS);
+    o.augment.pad_crop = 3;
+    o.augment.exposure = 1;
+    float mean[4], scale[4];
+    augment_normaliser(&o.augment, mean, scale);
+    struct loader *made = open_loader(&f, &o), *moved;
+    o.moves = 1;
+    moved = open_loader(&f, &o);
+    for (int k = 0; k < 20; k++) {
+        const struct batch *a = next(made), *b = next(moved);
+        assert_null(b->x);
+        assert_int_equal(a->rows, b->rows);
+        assert_memory_equal(a->label, b->label, (size_t)a->rows * sizeof *a->label);
+        for (int i = 0; i < a->rows * PIXELS; i++) {
+            struct move m = b->move[i / PIXELS];
+            int x = i % SIDE, y = i % PIXELS / SIDE + m.top;
+            x = (m.mirror ? SIDE - 1 - x : x) + m.left;
+            float v = 0;
+            assert_int_equal(m.image, a->sample[i / PIXELS]);
+            if (x >= 0 && x < SIDE && y >= 0 && y < SIDE)
+                v = (float)f.d->pixels[m.image * PIXELS + y * SIDE + x] / 255.f;
+            assert_true(a->x[i] == (v - mean[0]) * scale[0]);
+        }
+        loader_release(made, a);
+        loader_release(moved, b);
+    }
+    loader_close(made);
+    loader_close(moved);
+    o.augment.angle = 5; /* padded crops are not turned */
+    assert_int_equal(augment_only_moves(&o.augment, SIDE, SIDE), 1);
+    o.augment.pad_crop = 0;
+    assert_int_equal(loader_open(&made, f.d, &o, &notes, &e), E_ARG);
+    close_data(&f);
+}
+
 static void same_bytes_with_unreadable_images(void **state)
 {
     (void)state;
@@ -598,6 +639,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(same_bytes_of_lists),
         CASE(same_bytes_of_packed),
+        CASE(moves_say_what_the_batch_is),
         CASE(same_bytes_with_unreadable_images),
         CASE(epochs_straddle_batches),
         CASE(class_pairs),

@@ -297,6 +297,7 @@ const struct backend_ops backend_cuda = {
     .act = &cuda_act,
     .drop = &cuda_drop,
     .sgd = &cuda_sgd,
+    .images = &cuda_images,
     .records = &cuda_records,
     .record = cuda_record,
     .recorded = cuda_recorded,

@@ -118,6 +118,15 @@ int kernel_sgd(const struct cuda *, const struct sgd_part *, int n, size_t chunk
  */
 int kernel_finite(const struct cuda *, const struct sgd_part *, int n, size_t chunks, int *bad, int *stop);
 
+/* images.cu: see images_ops. */
+struct images_table {
+    const uint8_t *pixels; /* device: n x c x h x w */
+    int n, c, h, w;
+    float mean[4], scale[4];
+};
+int kernel_show(const struct cuda *, const struct images_table *, const struct move *, int rows, int bf16,
+                void *x);
+
 /* record.cu: see record_ops. */
 struct record_table {
     const double **loss; /* device: n */
@@ -142,6 +151,7 @@ extern const struct pool_ops cuda_pool;
 extern const struct join_ops cuda_join;
 extern const struct softmax_ops cuda_softmax;
 extern const struct sgd_ops cuda_sgd;
+extern const struct images_ops cuda_images;
 extern const struct record_ops cuda_records;
 
 #endif

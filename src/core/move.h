@@ -1,0 +1,11 @@
+/* What loaders say and devices do: an image of the input's size that is only moved. */
+#ifndef CORE_MOVE_H
+#define CORE_MOVE_H
+
+/* Output (x, y) is (x + left, y + top) of image number `image`, black outside; then, with mirror, left and right
+ * change places. */
+struct move {
+    int image, left, top, mirror;
+};
+
+#endif
