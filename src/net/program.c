@@ -512,16 +512,37 @@ static void bind(struct program *p)
     }
 }
 
-/* Refuses what cannot fit before asking for it, and says how much it would be. */
+/* The layer in whose step most memory is in use. */
+static int busiest_layer(const struct program *p)
+{
+    size_t most = 0;
+    int at = 0;
+    for (int step = 1; step <= 2 * p->n + 1; step++) {
+        size_t bytes = 0;
+        for (int i = 0; i < p->nitem; i++)
+            if (p->item[i].first <= step && step <= p->item[i].last) bytes = sum(bytes, p->item[i].bytes);
+        if (bytes <= most) continue;
+        most = bytes;
+        at = step <= p->n ? step - 1 : 2 * p->n + 1 - step;
+    }
+    return at < p->n ? at : p->n - 1;
+}
+
+/* Refuses what cannot fit before asking for it, and says how much it would be and what would fit: all but the
+ * parameters is in proportion to the rows. */
 static int check_room(const struct program *p, size_t params, struct err *e)
 {
-    size_t total = sum(sum(p->arena_bytes, p->fixed_bytes), sum(p->host_bytes, params));
-    size_t room = p->net->be->ops->room(p->net->be);
+    size_t rows = sum(sum(p->arena_bytes, p->fixed_bytes), p->host_bytes), total = sum(rows, params);
+    size_t room = p->net->be->ops->room(p->net->be), each = rows / (size_t)p->rows + 1;
     if (total <= room && total < SIZE_MAX) return OK;
+    size_t fit = (room > params ? room - params : 0) / each / (size_t)(p->rows / p->desc.rows);
+    int at = busiest_layer(p);
     return fail(
         e, E_MEM,
-        "%s: %d rows need %zu bytes (%zu MiB), and %zu MiB are free: lower batch or raise subdivisions",
-        p->net->cfg->path, p->rows, total, total >> 20, room >> 20);
+        "%s: a mini-batch of %d needs %zu MiB, most in use at layer %d, [%s] in line %d, and %zu MiB are "
+        "free, enough for one of %zu: lower batch or raise subdivisions",
+        p->net->cfg->path, p->desc.rows, total >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
+        room >> 20, fit);
 }
 
 static int allocate(struct program *p, int creates, struct err *e)
