@@ -4,58 +4,65 @@
 #include "backend/cuda/kernel.h"
 #include "core/mem.h"
 
-struct dnn_plan {
-    struct dnn_conv conv;
+enum { WORKSPACE = 300 }; /* bytes: used for nothing, but written */
+
+struct cudnn_plan {
+    struct cudnn_conv conv;
 };
 
-const char *dnn_libraries(void) { return "kernels on the host"; }
+const char *cudnn_libraries(void) { return "kernels on the host"; }
 
-int dnn_open(struct dnn **d, stream_t s, struct err *e)
+int cudnn_open(struct dnn **d, stream_t s, struct err *e)
 {
     (void)s, (void)e;
     *d = NULL;
     return OK;
 }
-void dnn_close(struct dnn *d) { (void)d; }
+int cudnn_open_described(struct dnn **d, const char *json, struct err *e)
+{
+    (void)d, (void)json;
+    return fail(e, E_DEVICE, "kernels on the host plan for no other card");
+}
+void cudnn_close(struct dnn *d) { (void)d; }
 
-int dnn_plan(struct dnn_plan **p, struct dnn *d, const struct dnn_conv *c, int deterministic,
-             size_t *workspace, struct err *e)
+int cudnn_plan(struct cudnn_plan **p, struct dnn *d, const struct cudnn_conv *c, int deterministic,
+               size_t *workspace, struct err *e)
 {
     (void)d, (void)deterministic;
-    *workspace = 0;
+    *workspace = WORKSPACE;
     *p = mem_alloc(1, sizeof **p);
     if (!*p) return fail(e, E_MEM, "no memory to plan a convolution");
     (*p)->conv = *c;
     return OK;
 }
-void dnn_plan_drop(struct dnn_plan *p) { mem_free(p); }
+void cudnn_plan_drop(struct cudnn_plan *p) { mem_free(p); }
 
-static float get(const struct dnn_conv *v, const void *p, size_t i)
+static float get(const struct cudnn_conv *v, const void *p, size_t i)
 {
     float f;
     load(v->bf16, 1, p, i, &f);
     return f;
 }
 
-static size_t numbers(const struct dnn_conv *v, enum dnn_pass pass)
+static size_t numbers(const struct cudnn_conv *v)
 {
-    switch (pass) {
-    case DNN_FORWARD: return (size_t)v->n * (size_t)v->oh * (size_t)v->ow * (size_t)v->filters;
-    case DNN_DATA: return (size_t)v->n * (size_t)v->h * (size_t)v->w * (size_t)v->c;
-    case DNN_WEIGHTS: break;
+    switch (v->pass) {
+    case CUDNN_PASS_FORWARD: return (size_t)v->n * (size_t)v->oh * (size_t)v->ow * (size_t)v->filters;
+    case CUDNN_PASS_DATA: return (size_t)v->n * (size_t)v->h * (size_t)v->w * (size_t)v->c;
+    case CUDNN_PASS_WEIGHTS: break;
     }
     return (size_t)v->filters * (size_t)(v->size * v->size) * (size_t)(v->c / v->groups);
 }
 
 /* Visits every product x[i] * w[j] that belongs to y[o], and gives it to the sum that the pass makes. */
-static void visit(const struct dnn_conv *v, const void *x, const void *w, const void *y, double *sum)
+static void visit(const struct cudnn_conv *v, const void *x, const void *w, const void *y, double *sum)
 {
     int cg = v->c / v->groups, kg = v->filters / v->groups;
     size_t o = 0;
     for (int n = 0; n < v->n; n++)
         for (int a = 0; a < v->oh * v->ow; a++)
             for (int k = 0; k < v->filters; k++, o++) {
-                float gy = v->pass == DNN_FORWARD ? 0 : get(v, y, o);
+                float gy = v->pass == CUDNN_PASS_FORWARD ? 0 : get(v, y, o);
                 for (int t = 0; t < v->size * v->size * cg; t++) {
                     int row = a / v->ow * v->stride + t / cg / v->size - v->pad;
                     int col = a % v->ow * v->stride + t / cg % v->size - v->pad;
@@ -65,23 +72,23 @@ static void visit(const struct dnn_conv *v, const void *x, const void *w, const 
                                    (size_t)v->c +
                                (size_t)(k / kg * cg + t % cg);
                     switch (v->pass) {
-                    case DNN_FORWARD: sum[o] += (double)get(v, x, i) * get(v, w, j); break;
-                    case DNN_DATA: sum[i] += (double)gy * get(v, w, j); break;
-                    case DNN_WEIGHTS: sum[j] += (double)gy * get(v, x, i); break;
+                    case CUDNN_PASS_FORWARD: sum[o] += (double)get(v, x, i) * get(v, w, j); break;
+                    case CUDNN_PASS_DATA: sum[i] += (double)gy * get(v, w, j); break;
+                    case CUDNN_PASS_WEIGHTS: sum[j] += (double)gy * get(v, x, i); break;
                     }
                 }
             }
 }
 
-int dnn_run(const struct dnn_plan *p, const void *x, const void *w, const void *y, void *workspace)
+int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y, void *workspace)
 {
-    (void)workspace;
-    const struct dnn_conv *v = &p->conv;
-    size_t n = numbers(v, v->pass);
+    const struct cudnn_conv *v = &p->conv;
+    size_t n = numbers(v);
     double *sum = mem_alloc(n, sizeof *sum);
     if (!sum) return E_MEM;
+    memset(workspace, 0xff, WORKSPACE);
     visit(v, x, w, y, sum);
-    void *to = (void *)(uintptr_t)(v->pass == DNN_FORWARD ? y : v->pass == DNN_DATA ? x : w);
+    void *to = (void *)(uintptr_t)(v->pass == CUDNN_PASS_FORWARD ? y : v->pass == CUDNN_PASS_DATA ? x : w);
     for (size_t i = 0; i < n; i++) {
         float f = (float)sum[i];
         put(v->bf16, 1, to, i, &f, v->add);

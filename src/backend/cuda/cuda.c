@@ -10,13 +10,13 @@ enum { STAGE_BYTES = 16 << 20 };
 
 const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
 
-static const char *version(void) { return dnn_libraries(); }
+static const char *version(void) { return cudnn_libraries(); }
 
 /* ---- open and close ---- */
 
 static void drop(struct cuda *cu)
 {
-    dnn_close(cu->dnn);
+    cudnn_close(cu->dnn);
     blas_close(cu->blas);
     dev_free(cu->dense);
     for (int i = 0; i < STAGES; i++) {
@@ -35,7 +35,7 @@ static int prepare(struct cuda *cu, int index, struct err *e)
         TRY(dev_event(&cu->stage[i].done, e));
     }
     TRY(dev_alloc(&cu->dense, STAGE_BYTES, e));
-    TRY(dnn_open(&cu->dnn, cu->stream, e));
+    TRY(cudnn_open(&cu->dnn, cu->stream, e));
     return blas_open(&cu->blas, cu->stream, &cu->info, e);
 }
 
@@ -294,6 +294,8 @@ const struct backend_ops backend_cuda = {
     .write = cuda_write,
     .sync = cuda_sync,
     .image = cuda_image,
+    .conv = &cuda_conv,
+    .dense = &cuda_dense,
     .act = &cuda_act,
     .drop = &cuda_drop,
     .sgd = &cuda_sgd,

@@ -5,6 +5,7 @@
  *   blas.{h,c}    cuBLAS: one matrix product
  *   kernel.h      how kernels are written; *.cu are the kernels with the functions that launch them
  *   cuda.c        the device as a backend: staging, host access
+ *   linear.{h,c}  what conv.c and dense.c have in common
  *   others        one group of operations each: plans in C, kernels in the .cu of the same name
  *
  * Everything is enqueued in one stream; the host waits only where it reads something. Tensors are N,H,W,C
@@ -101,6 +102,13 @@ int kernel_act_back(const struct cuda *, enum act, int bf16, const void *x, cons
 /* act.cu: dropout over n elements of a tensor of c channels and hw pixels. */
 int kernel_drop(const struct cuda *, int bf16, uint64_t key, const struct moment *, double probability,
                 const void *x, void *y, size_t n, size_t c, size_t hw, int add);
+
+/* bias.cu: y = act(y + bias), n numbers of c channels, in place; bias may be NULL. */
+int kernel_bias(const struct cuda *, enum act, int bf16, const float *bias, void *y, size_t n, size_t c);
+/* bias.cu: to[k] = or += sum over rows of x[row * c + k]. Bytes of scratch that takes. */
+int kernel_sums(const struct cuda *, int bf16, const void *x, size_t rows, size_t c, float *to, int add,
+                void *scratch);
+size_t kernel_sums_bytes(const struct cuda *, int bf16, size_t rows, size_t c);
 
 /* sgd.cu */
 struct sgd_part {

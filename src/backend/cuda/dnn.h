@@ -4,14 +4,15 @@
 #define CUDA_DNN_H
 #include "device.h"
 
-enum dnn_pass {
-    DNN_FORWARD, /* y = x * w */
-    DNN_DATA,    /* gx = gy * w, transposed */
-    DNN_WEIGHTS  /* gw = x * gy */
+enum cudnn_pass {
+    CUDNN_PASS_FORWARD, /* y = x * w */
+    CUDNN_PASS_DATA,    /* gx = gy * w, transposed */
+    CUDNN_PASS_WEIGHTS  /* gw = x * gy */
 };
 
-struct dnn_conv {
-    enum dnn_pass pass;
+/* All int: compared byte by byte. */
+struct cudnn_conv {
+    int pass;              /* enum cudnn_pass */
     int bf16;              /* elements are bfloat16; else float */
     int tf32;              /* float: factors may be rounded to 10 bits */
     int n, c, h, w;        /* of x */
@@ -21,20 +22,25 @@ struct dnn_conv {
     int add; /* adds to what is there */
 };
 
-struct dnn;
-struct dnn_plan;
+enum { CUDNN_WORKSPACE = 256 << 20 }; /* bytes that a convolution may want at most */
 
-int dnn_open(struct dnn **, stream_t, struct err *);
-void dnn_close(struct dnn *);    /* accepts NULL */
-const char *dnn_libraries(void); /* CUDA, cuDNN, cuBLAS and their versions, as built */
+struct dnn;
+struct cudnn_plan;
+
+/* E_DEVICE: another cuDNN than the one this was built for, or none that works here. */
+int cudnn_open(struct dnn **, stream_t, struct err *);
+/* Plans for a card that need not be there, from cuDNN's description of it in JSON: nothing can be run. */
+int cudnn_open_described(struct dnn **, const char *json, struct err *);
+void cudnn_close(struct dnn *);    /* accepts NULL; after its plans are dropped */
+const char *cudnn_libraries(void); /* CUDA, cuDNN, cuBLAS and their versions, as built */
 
 /* Chooses an engine: the fastest of some when run on memory of its own, or with `deterministic` the first
- * whose results do not depend on timing. *workspace: bytes that dnn_run wants. E_DEVICE tells which
- * convolution has none. */
-int dnn_plan(struct dnn_plan **, struct dnn *, const struct dnn_conv *, int deterministic, size_t *workspace,
-             struct err *);
-void dnn_plan_drop(struct dnn_plan *); /* accepts NULL */
-/* x, w, y, or their gradients in the same places. */
-int dnn_run(const struct dnn_plan *, const void *x, const void *w, const void *y, void *workspace);
+ * whose results do not depend on timing. Equal convolutions get the same engine. *workspace: bytes that
+ * cudnn_run wants. E_DEVICE tells which convolution has none. */
+int cudnn_plan(struct cudnn_plan **, struct dnn *, const struct cudnn_conv *, int deterministic,
+               size_t *workspace, struct err *);
+void cudnn_plan_drop(struct cudnn_plan *); /* accepts NULL */
+/* x, w, y, or their gradients in the same places; multiples of 16 bytes. */
+int cudnn_run(struct cudnn_plan *, const void *x, const void *w, const void *y, void *workspace);
 
 #endif

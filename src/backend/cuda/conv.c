@@ -1,0 +1,116 @@
+/* Convolution: up to three plans of cuDNN, one for each pass. */
+#include "core/mem.h"
+#include "linear.h"
+
+enum { PASSES = 3 };
+
+struct conv {
+    struct linear linear;
+    struct cudnn_plan *pass[PASSES]; /* by enum cudnn_pass; NULL where it is not wanted */
+    size_t gradient;                 /* bytes of scratch in front of the workspace: the weights' gradient */
+};
+
+static void drop(struct linear_plan *p)
+{
+    struct conv *s = p->self;
+    if (!s) return;
+    for (int i = 0; i < PASSES; i++) cudnn_plan_drop(s->pass[i]);
+    mem_free(s);
+    p->self = NULL;
+}
+
+struct cudnn_conv cuda_conv_pass(const struct linear_desc *d, struct shape out, enum cudnn_pass pass,
+                                 int bf16, int tf32)
+{
+    return (struct cudnn_conv){ .pass = pass,
+                                .bf16 = bf16,
+                                .tf32 = tf32,
+                                .n = pass == CUDNN_PASS_FORWARD ? d->in->shape.n : d->rows_back,
+                                .c = d->in->shape.c,
+                                .h = d->in->shape.h,
+                                .w = d->in->shape.w,
+                                .filters = out.c,
+                                .oh = out.h,
+                                .ow = out.w,
+                                .size = d->size,
+                                .stride = d->stride,
+                                .pad = d->pad,
+                                .groups = d->groups,
+                                .add = pass == CUDNN_PASS_DATA && d->add_gx };
+}
+
+int cuda_conv_wants(const struct linear_desc *d, enum cudnn_pass pass)
+{
+    return pass == CUDNN_PASS_FORWARD || (d->train && (pass == CUDNN_PASS_WEIGHTS || d->need_gx));
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Scratch: that of the passes, which follow one another, and of the gradient of the bias behind them. */
+static int plan_passes(struct conv *s, struct backend *be, const struct linear_desc *d, struct shape out,
+                       size_t *scratch, struct err *e)
+{
+    const struct linear *l = &s->linear;
+    *scratch = cuda_linear_scratch(l);
+    for (int i = 0; i < PASSES; i++) {
+        struct cudnn_conv c = cuda_conv_pass(d, out, (enum cudnn_pass)i, l->bf16, l->tf32);
+        size_t bytes = 0;
+        if (!cuda_conv_wants(d, (enum cudnn_pass)i)) continue;
+        TRY(cudnn_plan(&s->pass[i], l->cu->dnn, &c, be->deterministic, &bytes, e));
+        if (i == CUDNN_PASS_WEIGHTS) {
+            s->gradient = (l->weights.count * cuda_element(l->bf16) + 255) / 256 * 256;
+            bytes += s->gradient;
+        }
+        *scratch = larger(*scratch, bytes);
+    }
+    return OK;
+}
+
+static int plan_all(struct conv *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
+                    struct linear_plan *p, struct err *e)
+{
+    TRY(cuda_linear_plan(&s->linear, be, d, out, (size_t)d->size * (size_t)d->size, p, e));
+    return plan_passes(s, be, d, out->shape, &p->scratch_bytes, e);
+}
+
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+                struct err *e)
+{
+    *p = (struct linear_plan){ 0 };
+    if (d->groups < 1 || d->in->shape.c % d->groups || out->shape.c % d->groups)
+        return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
+                    d->groups, d->in->shape.c, out->shape.c);
+    TRY(cuda_self(&p->self, sizeof(struct conv), e));
+    int rc = plan_all(p->self, be, d, out, p, e);
+    if (rc) drop(p);
+    return rc;
+}
+
+static int forward(const struct linear_plan *p, const void *x, const void *w, const real *bias, void *y,
+                   void *scratch)
+{
+    const struct conv *s = p->self;
+    TRY(cudnn_run(s->pass[CUDNN_PASS_FORWARD], x, cuda_weight_copy(&s->linear.weights, w), y, scratch));
+    return cuda_linear_finish(&s->linear, bias, y);
+}
+
+/* The pass overwrites, in the type of its inputs: what adds, or comes as bfloat16, goes by way of scratch. */
+static int back_weights(const struct conv *s, const void *x, const void *gy, void *gw, int add, char *scratch)
+{
+    const struct linear *l = &s->linear;
+    void *to = l->bf16 || add ? scratch : gw;
+    TRY(cudnn_run(s->pass[CUDNN_PASS_WEIGHTS], x, to, gy, scratch + s->gradient));
+    return to == gw ? OK : kernel_convert(l->cu, to, l->bf16, gw, 0, l->weights.count, add);
+}
+
+static int backward(const struct linear_plan *p, const void *x, const void *w, const void *gy, void *gx,
+                    void *gw, real *gbias, int add, void *scratch)
+{
+    const struct conv *s = p->self;
+    const struct linear *l = &s->linear;
+    if (gx) TRY(cudnn_run(s->pass[CUDNN_PASS_DATA], gx, cuda_weight_copy(&l->weights, w), gy, scratch));
+    if (gw) TRY(back_weights(s, x, gy, gw, add, scratch));
+    return gbias ? cuda_linear_back_bias(l, gy, gbias, add, scratch) : OK;
+}
+
+const struct linear_ops cuda_conv = { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, drop };

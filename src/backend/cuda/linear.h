@@ -1,0 +1,35 @@
+/* What convolutions and dense maps have in common: weights, bias, activation. */
+#ifndef CUDA_LINEAR_H
+#define CUDA_LINEAR_H
+#include "cuda.h"
+#include "dnn.h"
+
+/* The weights of one output are `taps` x `inputs` numbers, in the host's order inputs x taps: cells of the
+ * window by channels of the group; for a dense map pixels by channels of its input. */
+struct linear {
+    struct cuda *cu;
+    struct layout weights;
+    int bf16, tf32; /* what is computed in */
+    size_t outputs, inputs, taps;
+    size_t rows, rows_back; /* pixels of the output, forward and backward */
+    enum act act;           /* applied by forward */
+};
+
+/* out: shape set. Fills all but scratch_bytes and self of the plan. */
+int cuda_linear_plan(struct linear *, struct backend *, const struct linear_desc *, struct tensor *out,
+                     size_t taps, struct linear_plan *, struct err *);
+/* self of the plan begins with a struct linear. */
+int cuda_linear_pack(const struct linear_plan *, const real *host, void *w);
+int cuda_linear_unpack(const struct linear_plan *, const void *w, real *host);
+
+/* Bytes of scratch for the gradient of the bias. */
+size_t cuda_linear_scratch(const struct linear *);
+int cuda_linear_finish(const struct linear *, const real *bias, void *y);
+int cuda_linear_back_bias(const struct linear *, const void *gy, real *gbias, int add, void *scratch);
+
+/* conv.c: does a plan need this pass, and what it then asks of cuDNN. */
+int cuda_conv_wants(const struct linear_desc *, enum cudnn_pass);
+struct cudnn_conv cuda_conv_pass(const struct linear_desc *, struct shape out, enum cudnn_pass, int bf16,
+                                 int tf32);
+
+#endif
