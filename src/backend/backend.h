@@ -64,8 +64,14 @@ enum act {
 };
 extern const char *const act_names[ACT_COUNT + 1]; /* "linear", "relu", ..., NULL */
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 /* Nonzero if the slope can be computed from the output alone: such activations run in place. */
 int act_from_output(enum act);
+#ifdef __cplusplus
+}
+#endif
 
 /* What activations, gradients and products are computed in; in the order of precision_names. Parameters,
  * their gradients and momenta, statistics and losses are `real` in all of them. */

@@ -48,6 +48,7 @@ struct dnn {
     cudnnHandle_t handle; /* NULL: */
     desc_t card;          /* described */
     stream_t stream;
+    size_t limit; /* bytes of workspace */
     struct choice *choices;
 };
 
@@ -507,7 +508,7 @@ static int new_choice(struct dnn *d, const struct cudnn_conv *c, int determinist
     k->conv = *c;
     k->deterministic = deterministic;
     k->poor = poor;
-    int rc = choose(d, k, poor ? 0 : CUDNN_WORKSPACE, timed, e);
+    int rc = choose(d, k, poor ? 0 : d->limit, timed, e);
     if (rc) {
         drop_choice(k);
         return rc;
@@ -605,25 +606,32 @@ static int read_description(struct dnn *d, const char *json, struct err *e)
 }
 #endif
 
-static int open_one(struct dnn **out, stream_t stream, const char *json, struct err *e)
+static int start(struct dnn *d, stream_t stream, const char *json, struct err *e)
 {
-    *out = NULL;
     TRY(check_version(e));
-    struct dnn *d = mem_alloc(1, sizeof *d);
+    return json ? read_description(d, json, e) : create(d, stream, e);
+}
+
+static int open_one(struct dnn **out, stream_t stream, const char *json, size_t limit, struct err *e)
+{
+    struct dnn *d = *out = mem_alloc(1, sizeof *d);
     if (!d) return fail(e, E_MEM, "no memory to open cuDNN");
-    int rc = json ? read_description(d, json, e) : create(d, stream, e);
-    if (rc)
-        cudnn_close(d);
-    else
-        *out = d;
+    d->limit = limit;
+    int rc = start(d, stream, json, e);
+    if (!rc) return OK;
+    cudnn_close(d);
+    *out = NULL;
     return rc;
 }
 
-int cudnn_open(struct dnn **d, stream_t stream, struct err *e) { return open_one(d, stream, NULL, e); }
-
-int cudnn_open_described(struct dnn **d, const char *json, struct err *e)
+int cudnn_open(struct dnn **d, stream_t stream, struct err *e)
 {
-    return open_one(d, NULL, json, e);
+    return open_one(d, stream, NULL, CUDNN_WORKSPACE, e);
+}
+
+int cudnn_open_described(struct dnn **d, const char *json, size_t limit, struct err *e)
+{
+    return open_one(d, NULL, json, limit, e);
 }
 
 void cudnn_close(struct dnn *d)

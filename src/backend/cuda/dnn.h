@@ -29,8 +29,9 @@ struct cudnn_plan;
 
 /* E_DEVICE: another cuDNN than the one this was built for, or none that works here. */
 int cudnn_open(struct dnn **, stream_t, struct err *);
-/* Plans for a card that need not be there, from cuDNN's description of it in JSON: nothing can be run. */
-int cudnn_open_described(struct dnn **, const char *json, struct err *);
+/* Plans for a card that need not be there, from cuDNN's description of it in JSON, with another limit than
+ * CUDNN_WORKSPACE: nothing can be run. */
+int cudnn_open_described(struct dnn **, const char *json, size_t limit, struct err *);
 void cudnn_close(struct dnn *);    /* accepts NULL; after its plans are dropped */
 const char *cudnn_libraries(void); /* CUDA, cuDNN, cuBLAS and their versions, as built */
 

@@ -1,0 +1,168 @@
+/* Every convolution of every shipped cfg has an engine in cuDNN within the workspace limit: on an H100
+ * (compute capability 9.0) and on an A100 (8.0), in every precision, deterministic or not; and one that wants
+ * no workspace, for when memory is short. cuDNN plans for a
+ * card that is described to it: neither a GPU nor a driver is needed. What the convolutions are is asked of
+ * the programs that the cfgs become: training, paired where the cfg wants it, and inference. */
+#include <dirent.h>
+#include "test.h"
+#include "backend/cuda/linear.h"
+#include "core/mem.h"
+#include "net/net.h"
+
+enum { MOST = 4096, PASSES = 3 };
+
+/* A backend that notes which convolutions it is asked for. */
+struct watch {
+    struct backend_ops ops; /* first: backend->ops points here */
+    struct linear_ops conv;
+    const struct linear_ops *real_conv;
+    struct cudnn_conv found[MOST];
+    int n, cfgs, plans;
+    size_t largest; /* workspace */
+};
+
+static void add(struct watch *t, const struct cudnn_conv *c)
+{
+    for (int i = 0; i < t->n; i++)
+        if (!memcmp(&t->found[i], c, sizeof *c)) return;
+    assert_true(t->n < MOST);
+    t->found[t->n++] = *c;
+}
+
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+                struct err *e)
+{
+    struct watch *t = (struct watch *)(uintptr_t)be->ops;
+    for (int pass = 0; pass < PASSES; pass++) {
+        struct cudnn_conv c = cuda_conv_pass(d, out->shape, (enum cudnn_pass)pass, 0, 0);
+        if (cuda_conv_wants(d, (enum cudnn_pass)pass)) add(t, &c);
+    }
+    return t->real_conv->plan(be, d, out, p, e);
+}
+
+/* The convolutions of one program of a cfg. */
+static void compile(struct watch *t, const char *path, int train, int paired)
+{
+    const struct notes quiet = { NULL, NULL };
+    struct err e = { 0 };
+    struct backend *be;
+    struct cfg *cfg;
+    struct net *net;
+    struct program *p;
+    ok(backend_open(&be, "ref", 1, &e), &e);
+    const struct backend_ops *ops = be->ops;
+    t->ops = *ops;
+    t->real_conv = ops->conv;
+    t->conv = *ops->conv;
+    t->conv.plan = plan;
+    t->ops.conv = &t->conv;
+    be->ops = &t->ops;
+    ok(cfg_read(&cfg, path, &e), &e);
+    ok(net_open(&net, cfg, be, 1, &quiet, &e), &e);
+    struct program_desc d = {
+        .rows = net->mini, .train = train, .paired = paired && net->pair_loader, .plan_only = 1
+    };
+    ok(program_open(&p, net, &d, &e), &e);
+    program_close(p);
+    net_close(net);
+    be->ops = ops;
+    backend_close(be);
+}
+
+static int collect(void **state)
+{
+    static struct watch t;
+    DIR *dir = opendir("cfg");
+    assert_non_null(dir);
+    for (struct dirent *f; (f = readdir(dir));) {
+        char path[300];
+        if (!strstr(f->d_name, ".cfg")) continue;
+        snprintf(path, sizeof path, "cfg/%s", f->d_name);
+        compile(&t, path, 1, 1);
+        compile(&t, path, 1, 0);
+        compile(&t, path, 0, 0);
+        t.cfgs++;
+    }
+    closedir(dir);
+    assert_true(t.cfgs > 0 && t.n > 0);
+    *state = &t;
+    return 0;
+}
+
+static int report(void **state)
+{
+    const struct watch *t = *state;
+    print_message("%d different passes of convolutions in %d cfgs, %d plans, workspace up to %.0f MiB\n",
+                  t->n, t->cfgs, t->plans, (double)t->largest / (1 << 20));
+    return 0;
+}
+
+static void open_card(struct dnn **dnn, const char *card, size_t limit)
+{
+    char path[100], json[4096];
+    struct err e = { 0 };
+    snprintf(path, sizeof path, "tests/cuda/%s.json", card);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    json[fread(json, 1, sizeof json - 1, f)] = 0;
+    fclose(f);
+    ok(cudnn_open_described(dnn, json, limit, &e), &e);
+}
+
+static void plan_all(struct watch *t, const char *card, enum precision precision, int deterministic,
+                     size_t limit)
+{
+    struct dnn *dnn;
+    size_t largest = 0;
+    int missing = 0;
+    open_card(&dnn, card, limit);
+    for (int i = 0; i < t->n; i++) {
+        struct cudnn_conv c = t->found[i];
+        struct cudnn_plan *p = NULL;
+        struct err e = { 0 };
+        size_t bytes = 0;
+        c.bf16 = precision == PRECISION_BF16;
+        c.tf32 = precision == PRECISION_TF32;
+        if (cudnn_plan(&p, dnn, &c, deterministic, &bytes, &e)) {
+            print_error("%s: %s\n", card, e.msg);
+            missing++;
+        }
+        cudnn_plan_drop(p);
+        if (bytes > largest) largest = bytes;
+    }
+    cudnn_close(dnn);
+    assert_int_equal(missing, 0);
+    assert_true(largest <= limit);
+    t->plans += t->n;
+    if (largest > t->largest) t->largest = largest;
+}
+
+static void plan_card(struct watch *t, const char *card)
+{
+    for (int p = 0; p < PRECISION_COUNT; p++) {
+        plan_all(t, card, (enum precision)p, 0, CUDNN_WORKSPACE);
+        plan_all(t, card, (enum precision)p, 1, CUDNN_WORKSPACE);
+        plan_all(t, card, (enum precision)p, 0, 0);
+    }
+}
+
+static void h100(void **state) { plan_card(*state, "h100"); }
+static void a100(void **state) { plan_card(*state, "a100"); }
+
+static void refusals(void **state)
+{
+    struct dnn *dnn;
+    struct err e;
+    (void)state;
+    assert_int_equal(cudnn_open_described(&dnn, "{}", 0, &e), E_FORMAT);
+    assert_null(dnn);
+    assert_non_null(strstr(e.msg, "description of a GPU"));
+    cudnn_close(dnn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(h100), cmocka_unit_test(a100),
+                                        cmocka_unit_test(refusals) };
+    return cmocka_run_group_tests(tests, collect, report);
+}
