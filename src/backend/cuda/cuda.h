@@ -110,6 +110,47 @@ int kernel_sums(const struct cuda *, int bf16, const void *x, size_t rows, size_
                 void *scratch);
 size_t kernel_sums_bytes(const struct cuda *, int bf16, size_t rows, size_t c);
 
+/* norm.cu: a tensor as rows of pixels, in splits with statistics of their own. */
+struct norm_job {
+    int bf16, wide, act;
+    int bent;    /* act is two half-lines that meet in 0: */
+    float below; /* slope of the left one */
+    unsigned channels, splits;
+    unsigned first, rows; /* pixels of the first of two splits, and of all */
+    unsigned blocks;      /* for each split */
+};
+/* Arrays of numbers a channel. mean and inv: 2 * channels further on for the second split. */
+struct norm_at {
+    const float *mean, *inv; /* inv: 1 / sqrt(var + eps); infer: var itself */
+    const float *scale, *bias;
+    int infer;
+};
+unsigned kernel_norm_blocks(const struct cuda *, const struct norm_job *);
+/* Statistics of the batch, and how the running ones follow. stats: [split][mean, inv][channel], and bias;
+ * partial: [split][block][2][channel]; fresh: one number. */
+int kernel_norm_stats(const struct cuda *, const struct norm_job *, const void *x, const float *bias,
+                      float *mean, float *var, double pace, float *stats, float *partial, int *fresh);
+int kernel_norm_apply(const struct cuda *, const struct norm_job *, const struct norm_at *, const void *x,
+                      void *y);
+/* Gradients of scale and bias, and what the one of x wants of all rows: means, [split][2][channel]. */
+int kernel_norm_sums(const struct cuda *, const struct norm_job *, const struct norm_at *, const void *x,
+                     const void *gy, float *gscale, float *gbias, int add, float *partial, float *means);
+int kernel_norm_back(const struct cuda *, const struct norm_job *, const struct norm_at *, const float *means,
+                     const void *x, const void *gy, void *gx);
+
+/* softmax.cu: see softmax_ops. A row is channels * pixels classes, in groups of `length`; x and gx are float
+ * or bfloat16, p and gy float. part: [row][group]. */
+struct softmax_job {
+    int bf16;
+    unsigned groups, length, channels, pixels;
+    double temperature;
+    double on, off; /* truth of the class, and of every other one */
+};
+int kernel_softmax(const struct cuda *, const struct softmax_job *, unsigned rows, const void *x,
+                   const int *label, unsigned scored, float *p, double *part, double *loss);
+int kernel_softmax_back(const struct cuda *, const struct softmax_job *, unsigned rows, const float *p,
+                        const int *label, unsigned scored, const float *gy, void *gx, int add);
+
 /* sgd.cu */
 struct sgd_part {
     float *w, *v;

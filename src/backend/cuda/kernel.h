@@ -35,6 +35,7 @@ enum { SHIM_MAX = 1024 };
 #define SHARED(type, name, n)  __shared__ type name[n]
 #define PRIVATE(type, name, n) type name[n]
 #define MY(name)               name
+#define UNROLL                 _Pragma("unroll")
 /* Launches, and leaves the function with E_DEVICE where that fails; cuda_sync tells why. */
 #define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
     do {                                                                                                     \
@@ -77,6 +78,7 @@ static inline unsigned shim_pick(unsigned t)
     type name[SHIM_MAX][n];                                                                                  \
     memset(name, 0xff, blockDim.x * sizeof *name)
 #define MY(name) name[threadIdx.x]
+#define UNROLL
 #define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
     do {                                                                                                     \
         gridDim.x = (unsigned)(gx), gridDim.y = (unsigned)(gy), blockDim.x = (unsigned)(block);              \

@@ -1,0 +1,105 @@
+/* Batch normalisation: plans. Kept from forward to backward: mean and 1 / sqrt(var + eps) of each split, and
+ * the bias. In scratch: what the blocks added up, then what one kernel leaves for the next. */
+#include "cuda.h"
+#include "backend/scalar.h"
+#include "core/mem.h"
+
+struct norm {
+    const struct cuda *cu;
+    struct norm_job job, back; /* forward; backward, which may be of the first split only */
+    int train;
+};
+
+/* Numbers in scratch: what the blocks added up; behind that the means that backward takes, or one flag. */
+static size_t partials(const struct norm_job *j) { return (size_t)j->splits * j->blocks * 2 * j->channels; }
+static size_t means(const struct norm_job *j) { return (size_t)j->splits * 2 * j->channels; }
+
+static struct norm_job job_of(const struct norm_desc *d)
+{
+    const struct tensor *in = d->in;
+    const unsigned pixels = (unsigned)(in->shape.h * in->shape.w);
+    const int bf16 = cuda_is_bf16(in),
+              bent = d->act == ACT_LINEAR || d->act == ACT_RELU || d->act == ACT_LEAKY || d->act == ACT_RELIE;
+    return (struct norm_job){
+        .bf16 = bf16,
+        .wide = cuda_is_wide(bf16, (size_t)in->shape.c),
+        .act = d->act,
+        .bent = bent,
+        .below = bent ? act_slope_y(d->act, -1) : 0,
+        .channels = (unsigned)in->shape.c,
+        .splits = (unsigned)d->splits,
+        .first = d->splits == 2 ? (unsigned)d->first * pixels : 0,
+        .rows = (unsigned)in->shape.n * pixels,
+    };
+}
+
+static struct norm_job back_of(struct norm_job j, const struct norm_desc *d)
+{
+    if (d->splits == 1 || d->rows_back == d->in->shape.n) return j;
+    j.splits = 1;
+    j.rows = j.first;
+    j.first = 0;
+    return j;
+}
+
+static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct norm_plan *p,
+                struct err *e)
+{
+    *p = (struct norm_plan){ 0 };
+    if (d->splits == 2 && (d->first < 1 || d->first >= d->in->shape.n))
+        return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
+                    d->first, d->in->shape.n);
+    TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
+    TRY(cuda_self(&p->self, sizeof(struct norm), e));
+    struct norm *s = p->self;
+    *s = (struct norm){ .cu = cuda_of(be), .job = job_of(d), .train = d->train };
+    s->back = back_of(s->job, d);
+    s->job.blocks = kernel_norm_blocks(s->cu, &s->job);
+    s->back.blocks = kernel_norm_blocks(s->cu, &s->back);
+    p->fused = 1;
+    if (!d->train) return OK;
+    const size_t sums = partials(&s->job), back = partials(&s->back);
+    p->stats_bytes = (means(&s->job) + s->job.channels) * sizeof(float);
+    p->scratch_bytes = ((sums > back ? sums : back) + means(&s->job)) * sizeof(float);
+    return OK;
+}
+
+static struct norm_at kept(const struct norm *s, const float *stats, const float *scale)
+{
+    return (struct norm_at){ stats, stats + s->job.channels, scale, stats + means(&s->job), 0 };
+}
+
+static int forward(const struct norm_plan *p, const void *x, const real *scale, const real *bias, real *mean,
+                   real *var, double pace, void *stats, void *workspace, void *y, void *scratch)
+{
+    (void)workspace;
+    const struct norm *s = p->self;
+    struct norm_at at = { mean, var, scale, bias, 1 };
+    if (s->train) {
+        float *partial = scratch;
+        int *fresh = (int *)(void *)(partial + partials(&s->job));
+        TRY(kernel_norm_stats(s->cu, &s->job, x, bias, mean, var, pace, stats, partial, fresh));
+        at = kept(s, stats, scale);
+    }
+    return kernel_norm_apply(s->cu, &s->job, &at, x, y);
+}
+
+static int backward(const struct norm_plan *p, const void *x, const void *y, const real *scale,
+                    const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
+                    real *gbias, int add, void *scratch)
+{
+    (void)y, (void)workspace;
+    const struct norm *s = p->self;
+    const struct norm_at at = kept(s, stats, scale);
+    float *partial = scratch, *mean_g = partial + partials(&s->back);
+    TRY(kernel_norm_sums(s->cu, &s->back, &at, x, gy, gscale, gbias, add, partial, mean_g));
+    return gx ? kernel_norm_back(s->cu, &s->back, &at, mean_g, x, gy, gx) : OK;
+}
+
+static void drop(struct norm_plan *p)
+{
+    mem_free(p->self);
+    p->self = NULL;
+}
+
+const struct norm_ops cuda_norm = { plan, forward, backward, drop };

@@ -1,0 +1,155 @@
+/* Softmax and cross-entropy. A block takes one group of one row: blockIdx.x the row, blockIdx.y the group; a
+ * short group is a warp's work, a long one that of all threads that a block can have. In a group, with
+ * temperature T, z = (x - max) / T, truth t, and t' the sum of t:
+ *   log p_k = z_k - log sum exp z,  loss = -sum t_k log p_k,  dloss/dx_k = (t' p_k - t_k) / T
+ * What decides how exact the loss is (its terms and all sums) is double, the exponentials are float. */
+#include "kernel.h"
+
+enum { EACH = 8 };    /* classes that a thread should have */
+enum { MOST = 1024 }; /* threads of a block */
+enum { NO_LABEL = -1 };
+
+/* Where class k of a row lies, which is counted in C,H,W order. */
+DEVICE size_t place(const struct softmax_job *j, unsigned k)
+{
+    const size_t row = (size_t)blockIdx.x * j->channels * j->pixels;
+    return row + (size_t)(k % j->pixels) * j->channels + k / j->pixels;
+}
+
+DEVICE int label_of(const int *label, unsigned scored)
+{
+    return label && blockIdx.x < scored ? label[blockIdx.x] : NO_LABEL;
+}
+
+DEVICE double truth(const struct softmax_job *j, unsigned k, int label)
+{
+    if (label == NO_LABEL) return 0;
+    return (int)k == label ? j->on : j->off;
+}
+
+#define EACH_CLASS(k, j)                                                                                     \
+    for (unsigned k = blockIdx.y * (j).length + threadIdx.x; k < (blockIdx.y + 1) * (j).length;              \
+         k += blockDim.x)
+
+/* part: of the labelled rows, [row][group]. */
+KERNEL(classify, struct softmax_job j, const void *x, const int *label, unsigned scored, float *p,
+       double *part)
+{
+    SHARED(float, max, MOST);
+    SHARED(double, sum, MOST);
+    SHARED(double, loss, MOST);
+    const float factor = (float)(1 / j.temperature);
+    const int class_ = label_of(label, scored);
+    PHASE
+    {
+        float f, most = -INFINITY;
+        EACH_CLASS(k, j)
+        {
+            load(j.bf16, 1, x, place(&j, k), &f);
+            most = f > most ? f : most;
+        }
+        max[threadIdx.x] = most;
+    }
+    for (unsigned h = blockDim.x / 2; h; h /= 2) /* a power of two */
+        PHASE if (threadIdx.x < h && max[threadIdx.x + h] > max[threadIdx.x]) max[threadIdx.x] =
+            max[threadIdx.x + h];
+    PHASE
+    {
+        float f;
+        double mine = 0;
+        EACH_CLASS(k, j)
+        {
+            load(j.bf16, 1, x, place(&j, k), &f);
+            mine += (double)expf((f - max[0]) * factor);
+        }
+        sum[threadIdx.x] = mine;
+    }
+    BLOCK_SUM(sum, (int)blockDim.x, 1);
+    PHASE
+    {
+        float f;
+        double mine = 0;
+        const double log_sum = class_ == NO_LABEL ? 0 : log(sum[0]);
+        const float each = (float)(1 / sum[0]);
+        EACH_CLASS(k, j)
+        {
+            const double t = truth(&j, k, class_);
+            load(j.bf16, 1, x, place(&j, k), &f);
+            f -= max[0];
+            if (t != 0) mine -= t * ((double)f / j.temperature - log_sum);
+            p[place(&j, k)] = expf(f * factor) * each;
+        }
+        loss[threadIdx.x] = mine;
+    }
+    if (class_ == NO_LABEL) return;
+    BLOCK_SUM(loss, (int)blockDim.x, 1);
+    PHASE if (threadIdx.x == 0) part[blockIdx.x * j.groups + blockIdx.y] = loss[0];
+}
+
+/* One block. */
+KERNEL(total, const double *part, unsigned n, double *loss)
+{
+    SHARED(double, sum, THREADS);
+    PHASE
+    {
+        double mine = 0;
+        for (unsigned i = threadIdx.x; i < n; i += blockDim.x) mine += part[i];
+        sum[threadIdx.x] = mine;
+    }
+    BLOCK_SUM(sum, THREADS, 1);
+    PHASE if (threadIdx.x == 0) *loss = sum[0];
+}
+
+/* The sum of what is true in this group. */
+DEVICE double truths(const struct softmax_job *j, int label)
+{
+    if (label == NO_LABEL) return 0;
+    return (unsigned)label / j->length == blockIdx.y ? j->on + (j->length - 1) * j->off : j->length * j->off;
+}
+
+KERNEL(classify_back, struct softmax_job j, const float *p, const int *label, unsigned scored,
+       const float *gy, void *gx, int add)
+{
+    SHARED(double, dot, MOST);
+    const int class_ = label_of(label, scored);
+    const double weight = class_ == NO_LABEL ? 0 : 1. / scored, all = truths(&j, class_);
+    PHASE
+    {
+        double mine = 0;
+        if (gy) EACH_CLASS(k, j) mine += (double)gy[place(&j, k)] * (double)p[place(&j, k)];
+        dot[threadIdx.x] = mine;
+    }
+    BLOCK_SUM(dot, gy ? (int)blockDim.x : 1, 1);
+    PHASE EACH_CLASS(k, j)
+    {
+        const double of = (double)p[place(&j, k)];
+        double g = weight * (all * of - truth(&j, k, class_));
+        if (gy) g += of * ((double)gy[place(&j, k)] - dot[0]);
+        float f = (float)(g / j.temperature);
+        put(j.bf16, 1, gx, place(&j, k), &f, add);
+    }
+}
+
+LAUNCHERS
+static unsigned threads_for(unsigned length)
+{
+    unsigned n = 32;
+    while (n < MOST && n * EACH < length) n *= 2;
+    return n;
+}
+
+int kernel_softmax(const struct cuda *cu, const struct softmax_job *j, unsigned rows, const void *x,
+                   const int *label, unsigned scored, float *p, double *part, double *loss)
+{
+    LAUNCH(cu, classify, rows, j->groups, threads_for(j->length), *j, x, label, scored, p, part);
+    if (label) LAUNCH(cu, total, 1, 1, THREADS, part, scored * j->groups, loss);
+    return OK;
+}
+
+int kernel_softmax_back(const struct cuda *cu, const struct softmax_job *j, unsigned rows, const float *p,
+                        const int *label, unsigned scored, const float *gy, void *gx, int add)
+{
+    LAUNCH(cu, classify_back, rows, j->groups, threads_for(j->length), *j, p, label, scored, gy, gx, add);
+    return OK;
+}
+LAUNCHERS_END
