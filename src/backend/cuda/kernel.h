@@ -31,6 +31,7 @@ enum { SHIM_MAX = 1024 };
 #include <cuda_bf16.h>
 #define KERNEL(name, ...)      static __global__ void name(__VA_ARGS__)
 #define DEVICE                 static __device__ __forceinline__
+#define DEVICE_APART           static __device__ __noinline__ /* one copy, which is called */
 #define PHASE                  for (int once_ = 1; once_; once_ = 0, __syncthreads())
 #define SHARED(type, name, n)  __shared__ type name[n]
 #define PRIVATE(type, name, n) type name[n]
@@ -69,6 +70,7 @@ static inline unsigned shim_pick(unsigned t)
 
 #define KERNEL(name, ...) static void name(__VA_ARGS__)
 #define DEVICE            static inline
+#define DEVICE_APART      static inline
 #define PHASE             for (unsigned t_ = 0; t_ < blockDim.x && (threadIdx.x = shim_pick(t_), 1); t_++)
 /* Filled with ones: NaN, or -1, until somebody writes. */
 #define SHARED(type, name, n)                                                                                \

@@ -202,17 +202,20 @@ DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channel
     return f;
 }
 
-/* Activations of two half-lines through 0 (bent) get kernels of their own, which have several rows under way;
- * the code of all others, once for each element, would be too long. */
+/* Activations of two half-lines through 0 (bent) get kernels of their own, which have several rows under way.
+ * All others are long, and seldom follow a normalisation: they are called. */
+DEVICE_APART float any_act(int act, float z) { return act_apply((enum act)act, z); }
+/* From the output as it was before it was stored: near a kink a bfloat16 could be on the other side. */
+DEVICE_APART float any_slope(int act, float z) { return act_slope_y((enum act)act, any_act(act, z)); }
+
 DEVICE float activate(int bent, const struct norm_job *j, float z)
 {
-    return bent ? z > 0 ? z : j->below * z : act_apply((enum act)j->act, z);
+    return bent ? z > 0 ? z : j->below * z : any_act(j->act, z);
 }
 
-/* From the output as it was before it was stored: near a kink a bfloat16 could be on the other side. */
 DEVICE float slope(int bent, const struct norm_job *j, float z)
 {
-    return bent ? z > 0 ? 1 : j->below : act_slope_y((enum act)j->act, act_apply((enum act)j->act, z));
+    return bent ? z > 0 ? 1 : j->below : any_slope(j->act, z);
 }
 
 DEVICE void apply_rows(int bf16, unsigned V, int bent, unsigned n, const struct norm_job *j,
