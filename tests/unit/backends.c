@@ -376,6 +376,7 @@ struct norm_case {
     struct shape in;
     int splits, first, rows_back, blocked, add, in_place, started;
     enum act act;
+    int offset; /* is added to x */
 };
 
 static void norm_infer(struct bench *b, const struct norm_case *k, const struct tensor *x, const real *v[4])
@@ -392,6 +393,16 @@ static void norm_infer(struct bench *b, const struct norm_case *k, const struct 
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "inference", &y, y.shape.n);
     b->be->ops->norm->drop(&p);
+}
+
+/* Adds to every number, which stays one that bfloat16 holds exactly. */
+static void shift(struct bench *b, struct tensor *t, real by)
+{
+    size_t n = shape_count(t->shape);
+    real *v = host(b, n, sizeof *v);
+    assert_int_equal(b->be->ops->read(b->be, t, 0, t->shape.n, v), OK);
+    for (size_t i = 0; i < n; i++) v[i] = bf16_of(v[i] + by);
+    assert_int_equal(b->be->ops->write(b->be, t, 0, t->shape.n, v, 0), OK);
 }
 
 static void norm(struct bench *b, const void *arg)
@@ -413,6 +424,7 @@ static void norm(struct bench *b, const void *arg)
     void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes),
          *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 7);
+    if (k->offset) shift(b, &x, (real)k->offset);
     fill(b, &y, 0);
     assert_int_equal(ops->forward(&p, x.data, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch),
                      OK);
@@ -436,30 +448,82 @@ static void norm(struct bench *b, const void *arg)
 
 static void batch_norm(void **state)
 {
-    /* shape, splits, first, rows_back, blocked, add, in place, running statistics there, activation */
+    /* shape, splits, first, rows_back, blocked, add, in place, running statistics there, activation, mean */
     static const struct norm_case cases[] = {
-        { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU },
-        { { 4, 17, 5, 5 }, 1, 4, 4, 1, 1, 1, 1, ACT_RELU },
-        { { 6, 32, 7, 7 }, 2, 3, 6, 1, 0, 1, 1, ACT_RELU },
-        { { 6, 20, 5, 1 }, 2, 3, 3, 1, 1, 0, 0, ACT_LINEAR },
-        { { 6, 50, 5, 5 }, 2, 4, 6, 1, 0, 0, 1, ACT_LEAKY },
-        { { 5, 3, 7, 7 }, 1, 5, 5, 0, 0, 1, 1, ACT_LOGISTIC },
-        { { 8, 20, 1, 1 }, 1, 8, 8, 0, 0, 0, 1, ACT_RELU },
-        { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU },
-        { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU },
-        { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR },
-        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU }, /* many channels, each small */
-        { { 6, 20, 3, 3 }, 2, 3, 6, 0, 0, 1, 1, ACT_RELU },  /* less than a vector of each in an image */
-        { { 5, 3, 2, 1 }, 1, 5, 5, 0, 1, 0, 0, ACT_LINEAR },
-        { { 48, 32, 28, 28 }, 2, 20, 48, 1, 1, 0, 0, ACT_RELU }, /* results past the caches */
-        { { 48, 32, 28, 28 }, 2, 20, 20, 1, 0, 1, 1, ACT_LINEAR },
-        { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_RELU },
+        { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU, 0 },
+        { { 4, 17, 5, 5 }, 1, 4, 4, 1, 1, 1, 1, ACT_RELU, 0 },
+        { { 6, 32, 7, 7 }, 2, 3, 6, 1, 0, 1, 1, ACT_RELU, 0 },
+        { { 6, 20, 5, 1 }, 2, 3, 3, 1, 1, 0, 0, ACT_LINEAR, 0 },
+        { { 6, 50, 5, 5 }, 2, 4, 6, 1, 0, 0, 1, ACT_LEAKY, 0 },
+        { { 5, 3, 7, 7 }, 1, 5, 5, 0, 0, 1, 1, ACT_LOGISTIC, 0 },
+        { { 8, 20, 1, 1 }, 1, 8, 8, 0, 0, 0, 1, ACT_RELU, 0 },
+        { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU, 0 },
+        { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU, 0 },
+        { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR, 0 },
+        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU, 0 }, /* many channels, each small */
+        { { 6, 20, 3, 3 }, 2, 3, 6, 0, 0, 1, 1, ACT_RELU, 0 },  /* less than a vector of each in an image */
+        { { 5, 3, 2, 1 }, 1, 5, 5, 0, 1, 0, 0, ACT_LINEAR, 0 },
+        { { 48, 32, 28, 28 }, 2, 20, 48, 1, 1, 0, 0, ACT_RELU, 0 }, /* results past the caches */
+        { { 48, 32, 28, 28 }, 2, 20, 20, 1, 0, 1, 1, ACT_LINEAR, 0 },
+        { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_RELU, 0 },
+        { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_TANH, 0 },
+        { { 3, 263, 2, 1 }, 1, 3, 3, 0, 0, 0, 1, ACT_LEAKY, 0 }, /* more channels than a block has threads */
+        { { 7, 2056, 1, 3 }, 2, 2, 7, 0, 1, 0, 0, ACT_RELU, 0 },
+        { { 7, 2056, 1, 3 }, 2, 5, 5, 0, 0, 1, 1, ACT_LOGISTIC, 0 },
+        { { 1, 17, 1, 1 }, 1, 1, 1, 0, 0, 0, 0, ACT_LINEAR, 0 }, /* no variance */
+        { { 9, 16, 1, 1 }, 2, 1, 9, 0, 1, 0, 1, ACT_LINEAR, 0 },
+        { { 9, 5, 1, 1 }, 2, 7, 7, 0, 0, 1, 0, ACT_RELIE, 0 },
+        { { 16, 24, 5, 5 }, 2, 7, 16, 0, 0, 0, 1, ACT_RELU, 64 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
         snprintf(what, sizeof what, "norm %zu", i);
         both(state, norm, &cases[i], what);
     }
+    for (enum act a = 0; a < ACT_COUNT; a++) {
+        const struct norm_case wide = { { 6, 16, 5, 3 }, 2, 2, 6, 1, 0, 1, 1, a, 0 },
+                               odd = { { 5, 11, 3, 3 }, 1, 5, 5, 0, 1, 0, 0, a, 0 };
+        if (!act_from_output(a)) continue;
+        both(state, norm, &wide, act_names[a]);
+        both(state, norm, &odd, act_names[a]);
+    }
+}
+
+/* The running statistics where some are still 0, which counts as updated, and where a channel has a number
+ * that is none, which leaves them alone. */
+static void running(struct bench *b, const void *arg)
+{
+    const struct shape *shape = arg;
+    struct err e;
+    struct norm_plan p;
+    struct tensor x = dense(b, *shape), y = x;
+    struct norm_desc d = { &x, 1, 2, 1, shape->n, ACT_LINEAR };
+    size_t c = (size_t)shape->c, n = shape_count(*shape);
+    real *value = noise(b, n, 1), *host_var = host(b, c, sizeof *host_var);
+    assert_int_equal(b->be->ops->norm->plan(b->be, &d, &y, &p, &e), OK);
+    real *scale = grab_noise(b, c, 2), *bias = grab_noise(b, c, 3), *mean = grab_noise(b, c, 4),
+         *var = grab(b, c * sizeof(real));
+    value[n / (size_t)shape->n] = (real)NAN; /* channel 0 of the second row */
+    value[n / (size_t)shape->n / c] = (real)INFINITY;
+    host_var[c - 1] = 1;
+    b->be->ops->upload(b->be, var, host_var, c * sizeof(real));
+    fill(b, &x, 0);
+    fill(b, &y, 0);
+    assert_int_equal(b->be->ops->write(b->be, &x, 0, shape->n, value, 0), OK);
+    assert_int_equal(b->be->ops->norm->forward(&p, x.data, scale, bias, mean, var, 0.25,
+                                               grab(b, p.stats_bytes), grab(b, p.workspace_bytes), y.data,
+                                               grab(b, p.scratch_bytes)),
+                     OK);
+    keep_vector(b, "mean", mean, c);
+    keep_vector(b, "var", var, c);
+    b->be->ops->norm->drop(&p);
+}
+
+static void running_norm(void **state)
+{
+    static const struct shape shapes[] = { { 3, 16, 2, 3 }, { 4, 11, 1, 2 }, { 3, 300, 1, 1 } };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        both(state, running, &shapes[i], "running statistics");
 }
 
 /* A channel that is the same everywhere has no variance, however large it is: y is the bias. */
@@ -744,6 +808,9 @@ static void softmax(struct bench *b, const void *arg)
     real *kept = host(b, 1, sizeof *kept);
     *kept = (real)got;
     keep(b, "loss", kept, 1);
+    struct tensor other = gradient(b, &y, 0);
+    assert_int_equal(ops->forward(&p, x.data, NULL, 0, other.data, NULL, scratch), OK);
+    keep_tensor(b, "p without labels", &other, n);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
     assert_int_equal(ops->backward(&p, y.data, k->scored ? dev : NULL, k->scored, k->gy ? gy.data : NULL,
                                    gx.data, k->add, scratch),
@@ -763,6 +830,11 @@ static void softmaxes(void **state)
         { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1 },
         { { 6, 20, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0.1, 200 },
         { { 6, 10, 1, 1 }, 1, 0, 6, 0, 1, 0, 1, 0, 1 },
+        { { 6, 10, 1, 1 }, 1, 0, 4, 0, 0, 1, 1, 0.1, 1 },
+        { { 3, 1, 1, 1 }, 1, 0, 3, 3, 1, 0, 1, 0.1, 1 },
+        { { 3, 1000, 1, 1 }, 1, 0, 2, 3, 1, 1, 1, 0, 4 },
+        { { 2, 33, 5, 3 }, 3, 0, 2, 2, 0, 0, 3, 0.1, 4 },
+        { { 2, 21841, 1, 1 }, 1, 0, 2, 2, 0, 0, 1, 0.1, 4 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
@@ -926,13 +998,14 @@ int main(void)
         void *name = (void *)(uintptr_t)backend_at(i)->name;
         if (!strcmp(name, "ref")) continue;
         const struct CMUnitTest tests[] = {
-            cmocka_unit_test_prestate(conv, name),        cmocka_unit_test_prestate(dense_map, name),
-            cmocka_unit_test_prestate(batch_norm, name),  cmocka_unit_test_prestate(constant_norm, name),
-            cmocka_unit_test_prestate(activations, name), cmocka_unit_test_prestate(dropout, name),
-            cmocka_unit_test_prestate(pooling, name),     cmocka_unit_test_prestate(joining, name),
-            cmocka_unit_test_prestate(softmaxes, name),   cmocka_unit_test_prestate(sgd, name),
-            cmocka_unit_test_prestate(images, name),      cmocka_unit_test_prestate(rows, name),
-            cmocka_unit_test_prestate(repeatable, name),  cmocka_unit_test_prestate(refusals, name),
+            cmocka_unit_test_prestate(conv, name),         cmocka_unit_test_prestate(dense_map, name),
+            cmocka_unit_test_prestate(batch_norm, name),   cmocka_unit_test_prestate(constant_norm, name),
+            cmocka_unit_test_prestate(running_norm, name), cmocka_unit_test_prestate(activations, name),
+            cmocka_unit_test_prestate(dropout, name),      cmocka_unit_test_prestate(pooling, name),
+            cmocka_unit_test_prestate(joining, name),      cmocka_unit_test_prestate(softmaxes, name),
+            cmocka_unit_test_prestate(sgd, name),          cmocka_unit_test_prestate(images, name),
+            cmocka_unit_test_prestate(rows, name),         cmocka_unit_test_prestate(repeatable, name),
+            cmocka_unit_test_prestate(refusals, name),
         };
         print_message("%s\n", (const char *)name);
         failed += cmocka_run_group_tests(tests, NULL, NULL);
