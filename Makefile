@@ -20,6 +20,7 @@ DOUBLE ?= 0
 DEBUG  ?= 0
 SAN    ?=
 WERROR ?= 0
+COVERAGE ?= 0
 OPENCV ?= 0
 TURBOJPEG ?= 0
 
@@ -34,7 +35,7 @@ endif
 # ---- nothing below needs changing for an ordinary build ------------------------------------------------------------
 
 WITH    := $(if $(filter 1,$(GPU)),-cuda)$(if $(filter host,$(GPU)),-shim)$(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(TURBOJPEG)),-turbojpeg)$(if $(filter 1,$(OPENCV)),-opencv)
-VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(WITH)$(if $(filter 1,$(DEBUG)),-debug)$(if $(SAN),-$(SAN))
+VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(WITH)$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(COVERAGE)),-coverage)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
 
 BACKENDS := $(if $(filter 1 host,$(GPU)),cuda) $(if $(filter 1,$(ONEDNN)),cpu) ref
@@ -54,6 +55,10 @@ APP_OBJ  := $(APP:%.c=$(B)/%.o)
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
           $(if $(filter 1,$(WERROR)),-Werror)
 OPT    := $(if $(filter 1,$(DEBUG)),-O1 -g,-O2 -g)
+ifeq ($(COVERAGE),1) # a line of code for each line of source
+override OPT := -O0 -g --coverage
+override LDFLAGS += --coverage
+endif
 CFLAGS ?=
 COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(if $(filter 1,$(DOUBLE)),-DREAL=double) \
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -131,6 +136,7 @@ $(B)/tests/%.o: tests/%.c Makefile | $(REGISTRIES)
 names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
 UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,layers) $(call names,train)
 FAULTS  := $(call names,faults)
+SHIM    := $(if $(filter host,$(GPU)),$(call names,cuda))
 
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
@@ -153,7 +159,7 @@ test:
 	@scripts/lint.sh
 	@tests/all.sh
 
-check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(SHIM) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
 
 check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
 

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/mem.h"
+#include "order.h"
 
-/* kernel.h: in which order the threads of a block run. */
-extern _Thread_local int kernel_order;
 _Thread_local int kernel_order;
 
 int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
