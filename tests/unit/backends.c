@@ -701,7 +701,11 @@ static void pooling(void **state)
         { { 3, 20, 9, 9 }, POOL_MAX, 3, 3, 0, 3, 0, 0, 0 },
         { { 3, 16, 8, 8 }, POOL_MAX, 2, 3, 0, 3, 1, 0, 0 },
         { { 2, 16, 1, 1 }, POOL_MAX, 2, 2, 1, 2, 0, 0, 0 },
+        { { 2, 3, 19, 20 }, POOL_MAX, 17, 1, 16, 1, 0, 1, 0 }, /* windows of more cells than a byte counts */
+        { { 2, 16, 20, 19 }, POOL_MAX, 17, 2, 16, 2, 1, 0, 1 },
         { { 3, 17, 5, 5 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 1, 0 },
+        { { 2, 320, 2, 3 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 0, 0 },
+        { { 2, 37, 1, 1 }, POOL_AVERAGE, 0, 0, 0, 1, 0, 1, 0 },
         { { 3, 64, 4, 4 }, POOL_AVERAGE, 0, 0, 0, 3, 1, 0, 0 },
         { { 3, 3, 7, 7 }, POOL_AVERAGE, 0, 0, 0, 3, 0, 0, 0 },
     };
@@ -719,7 +723,20 @@ struct join_case {
     int concat, blocked[3], rows_back, add[3];
     double alpha, beta;
     enum act act;
+    int single;  /* bits: inputs that are float whatever the precision, as a [softmax] makes */
+    int self;    /* addition of a to itself: one input, one gradient */
+    int without; /* bits: inputs whose gradient nobody wants */
 };
+
+static struct tensor join_input(struct bench *b, struct shape s, int blocked, int single,
+                                struct linear_plan *maker)
+{
+    enum precision p = b->be->precision;
+    if (single) b->be->precision = PRECISION_FP32;
+    struct tensor t = blocked ? favourite(b, s, maker) : dense(b, s);
+    b->be->precision = p;
+    return t;
+}
 
 static void join(struct bench *b, const void *arg)
 {
@@ -733,7 +750,7 @@ static void join(struct bench *b, const void *arg)
     struct tensor in[3], g[3], y = { .shape = k->a };
     const struct tensor *const ins[3] = { &in[0], &in[1], &in[2] };
     for (int i = 0; i < nin; i++)
-        in[i] = k->blocked[i] ? favourite(b, shapes[i], &maker[i]) : dense(b, shapes[i]);
+        in[i] = join_input(b, shapes[i], k->blocked[i], k->single >> i & 1, &maker[i]);
     if (k->concat) y.shape.c = k->a.c + k->b.c + (k->c.n ? k->c.c : 0);
     struct add_desc d = { &in[0], &in[1], k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
     struct concat_desc c = { ins, nin, 1, k->rows_back };
@@ -741,6 +758,7 @@ static void join(struct bench *b, const void *arg)
     if (rc) fail_msg("%s", e.msg);
     void *scratch = grab(b, p.scratch_bytes);
     for (int i = 0; i < nin; i++) fill(b, &in[i], 10 + (uint64_t)i);
+    if (k->self) in[1] = in[0];
     fill(b, &y, 0);
     assert_int_equal(ops->forward(&p, (const void *[]){ in[0].data, in[1].data, nin > 2 ? in[2].data : NULL },
                                   y.data, scratch),
@@ -748,11 +766,12 @@ static void join(struct bench *b, const void *arg)
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2);
     for (int i = 0; i < nin; i++) g[i] = gradient(b, &in[i], k->add[i] ? 20 + (uint64_t)i : 0);
-    assert_int_equal(ops->backward(&p, y.data, gy.data,
-                                   (void *[]){ g[0].data, g[1].data, nin > 2 ? g[2].data : NULL }, k->add,
-                                   scratch),
-                     OK);
-    for (int i = 0; i < nin; i++) keep_tensor(b, i == 0 ? "ga" : i == 1 ? "gb" : "gc", &g[i], k->rows_back);
+    if (k->self) g[1] = g[0];
+    void *gx[3] = { 0 };
+    for (int i = 0; i < nin; i++) gx[i] = k->without >> i & 1 ? NULL : g[i].data;
+    assert_int_equal(ops->backward(&p, y.data, gy.data, gx, k->add, scratch), OK);
+    for (int i = 0; i < nin; i++)
+        if (gx[i]) keep_tensor(b, i == 0 ? "ga" : i == 1 ? "gb" : "gc", &g[i], k->rows_back);
     ops->drop(&p);
     ops->drop(&p);
     for (int i = 0; i < nin; i++) b->be->ops->conv->drop(&maker[i]);
@@ -760,19 +779,53 @@ static void join(struct bench *b, const void *arg)
 
 static void joining(void **state)
 {
+    /* shapes, concat, blocked, rows_back, add, alpha, beta, activation, single, self, without */
     static const struct join_case cases[] = {
-        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 0, 1 }, 1, 1, ACT_RELU },
-        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 0 }, 3, { 1, 0 }, 0.5, 2, ACT_LEAKY },
-        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 0, 1 }, 3, { 0, 1 }, 0.5, 2, ACT_LOGISTIC },
-        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 1, 1 }, 1, 1, ACT_PLSE },
-        { { 4, 32, 4, 4 }, { 4, 16, 8, 8 }, { 0 }, 0, { 1, 1 }, 4, { 0, 0 }, 1, 1, ACT_RELU },
-        { { 4, 20, 8, 8 }, { 4, 32, 4, 4 }, { 0 }, 0, { 1, 1 }, 3, { 1, 1 }, 2, 0.5, ACT_LOGISTIC },
-        { { 4, 17, 4, 4 }, { 4, 3, 4, 4 }, { 0 }, 0, { 1, 0 }, 4, { 0, 0 }, 0.5, 1, ACT_LINEAR },
-        { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 48, 5, 5 }, 1, { 1, 1, 1 }, 3, { 0, 1, 0 }, 0, 0, 0 },
-        { { 3, 17, 5, 5 }, { 3, 20, 5, 5 }, { 3, 3, 5, 5 }, 1, { 1, 0, 1 }, 2, { 1, 0, 1 }, 0, 0, 0 },
-        { { 3, 32, 5, 5 }, { 3, 17, 5, 5 }, { 0 }, 1, { 1, 1 }, 3, { 0, 0 }, 0, 0, 0 },
-        { { 3, 3, 5, 5 }, { 3, 32, 5, 5 }, { 0 }, 1, { 0, 1 }, 3, { 0, 1 }, 0, 0, 0 },
-        { { 3, 16, 1, 1 }, { 3, 17, 1, 1 }, { 0 }, 1, { 1, 1 }, 3, { 0, 1 }, 0, 0, 0 },
+        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 0, 1 }, 1, 1, ACT_RELU, 0, 0, 0 },
+        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 0 }, 3, { 1, 0 }, 0.5, 2, ACT_LEAKY, 0, 0, 0 },
+        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 0, 1 }, 3, { 0, 1 }, 0.5, 2, ACT_LOGISTIC, 0, 0, 0 },
+        { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0 }, 0, { 1, 1 }, 4, { 1, 1 }, 1, 1, ACT_PLSE, 0, 0, 0 },
+        { { 4, 32, 4, 4 }, { 4, 16, 8, 8 }, { 0 }, 0, { 1, 1 }, 4, { 0, 0 }, 1, 1, ACT_RELU, 0, 0, 0 },
+        { { 4, 20, 8, 8 }, { 4, 32, 4, 4 }, { 0 }, 0, { 1, 1 }, 3, { 1, 1 }, 2, 0.5, ACT_LOGISTIC, 0, 0, 0 },
+        { { 4, 17, 4, 4 }, { 4, 3, 4, 4 }, { 0 }, 0, { 1, 0 }, 4, { 0, 0 }, 0.5, 1, ACT_LINEAR, 0, 0, 0 },
+        { { 3, 32, 5, 5 },
+          { 3, 16, 5, 5 },
+          { 3, 48, 5, 5 },
+          1,
+          { 1, 1, 1 },
+          3,
+          { 0, 1, 0 },
+          0,
+          0,
+          0,
+          0,
+          0,
+          0 },
+        { { 3, 17, 5, 5 },
+          { 3, 20, 5, 5 },
+          { 3, 3, 5, 5 },
+          1,
+          { 1, 0, 1 },
+          2,
+          { 1, 0, 1 },
+          0,
+          0,
+          0,
+          0,
+          0,
+          0 },
+        { { 3, 32, 5, 5 }, { 3, 17, 5, 5 }, { 0 }, 1, { 1, 1 }, 3, { 0, 0 }, 0, 0, 0, 0, 0, 0 },
+        { { 3, 3, 5, 5 }, { 3, 32, 5, 5 }, { 0 }, 1, { 0, 1 }, 3, { 0, 1 }, 0, 0, 0, 0, 0, 0 },
+        { { 3, 16, 1, 1 }, { 3, 17, 1, 1 }, { 0 }, 1, { 1, 1 }, 3, { 0, 1 }, 0, 0, 0, 0, 0, 0 },
+        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 3, { 0, 1 }, 2, 1, ACT_RELU, 0, 1, 0 },
+        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 3, { 1, 0 }, 2, 1, ACT_RELU, 0, 0, 1 },
+        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 1, 1 }, 3, { 0, 0 }, 2, 1, 0, 0, 0, 2 },
+        { { 4, 32, 3, 6 }, { 4, 16, 6, 12 }, { 0 }, 0, { 1, 1 }, 3, { 0, 1 }, 2, 1, ACT_RELU, 0, 0, 1 },
+        { { 4, 32, 6, 12 }, { 4, 48, 3, 6 }, { 0 }, 0, { 1, 1 }, 4, { 0, 1 }, 2, 1, 0, 0, 0, 2 },
+        { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 0 }, 0, { 0, 0 }, 4, { 0, 1 }, 1, 1, ACT_RELU, 2, 0, 0 },
+        { { 4, 32, 6, 6 }, { 4, 16, 3, 3 }, { 0 }, 0, { 0, 0 }, 3, { 1, 0 }, .5, 2, ACT_RELU, 1, 0, 0 },
+        { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 8, 5, 5 }, 1, { 0 }, 3, { 0, 1, 0 }, 0, 0, 0, 2, 0, 0 },
+        { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 8, 5, 5 }, 1, { 0 }, 3, { 0 }, 0, 0, 0, 0, 0, 4 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];

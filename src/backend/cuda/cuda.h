@@ -151,6 +151,41 @@ int kernel_softmax(const struct cuda *, const struct softmax_job *, unsigned row
 int kernel_softmax_back(const struct cuda *, const struct softmax_job *, unsigned rows, const float *p,
                         const int *label, unsigned scored, const float *gy, void *gx, int add);
 
+/* pool.cu: maps of h x w pixels to oh x ow; windows of size x size start at i * stride - offset. */
+struct pool_map {
+    int c, h, w, oh, ow;
+    int size, stride, offset;
+    int narrow; /* places in a window fit in 8 bits; else they take 32 */
+};
+/* where: for each output, the place of its maximum in its window, in row order; forward: may be NULL. */
+int kernel_pool_max(const struct cuda *, int bf16, const struct pool_map *, const void *x, void *y,
+                    void *where, size_t rows);
+int kernel_pool_max_back(const struct cuda *, int bf16, const struct pool_map *, const void *where,
+                         const void *gy, void *gx, size_t rows, int add);
+int kernel_pool_average(const struct cuda *, int bf16, const struct pool_map *, const void *x, void *y,
+                        size_t rows);
+int kernel_pool_average_back(const struct cuda *, int bf16, const struct pool_map *, const void *gy, void *gx,
+                             size_t rows, int add);
+
+/* join.cu: addition of b onto a, as struct add_desc has it. */
+struct join_map {
+    unsigned ac, ah, aw, bc, bh, bw; /* channels and maps */
+    unsigned up, down;               /* b is scattered by up and strided by down; one of them is 1 */
+    int same;                        /* a and b have one shape */
+    int b_bf16, act;
+    float alpha, beta;
+};
+int kernel_add(const struct cuda *, int bf16, const struct join_map *, const void *a, const void *b,
+               void *out, size_t rows);
+/* g: gradients of a and b; either may be NULL, both may be one. */
+int kernel_add_back(const struct cuda *, int bf16, const struct join_map *, const void *y, const void *gy,
+                    void *const *g, const int *adds, size_t rows);
+/* join.cu: c channels of each pixel, from channel from_first of from_pitch to channel to_first of to_pitch.
+ */
+int kernel_channels(const struct cuda *, int from_bf16, const void *from, size_t from_pitch,
+                    size_t from_first, int to_bf16, void *to, size_t to_pitch, size_t to_first, size_t c,
+                    size_t pixels, int add);
+
 /* sgd.cu */
 struct sgd_part {
     float *w, *v;

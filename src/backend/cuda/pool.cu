@@ -1,0 +1,213 @@
+/* Maximum over windows, average over the whole map: a thread takes V channels of a pixel. */
+#include "kernel.h"
+
+/* Places within windows, V of them from number i on: a byte each, or 32 bits. */
+DEVICE void put_places(unsigned V, int narrow, void *p, size_t i, const unsigned *at)
+{
+    if (!narrow)
+        for (unsigned k = 0; k < V; k++) ((uint32_t *)p)[i + k] = at[k];
+    else if (V == 1)
+        ((uint8_t *)p)[i] = (uint8_t)at[0];
+    else
+        for (unsigned k = 0; k < V; k += 4)
+            ((uint32_t *)p)[(i + k) / 4] = at[k] | at[k + 1] << 8 | at[k + 2] << 16 | at[k + 3] << 24;
+}
+
+DEVICE void get_places(unsigned V, int narrow, const void *p, size_t i, unsigned *at)
+{
+    if (!narrow)
+        for (unsigned k = 0; k < V; k++) at[k] = ((const uint32_t *)p)[i + k];
+    else if (V == 1)
+        at[0] = ((const uint8_t *)p)[i];
+    else
+        for (unsigned k = 0; k < V; k++) at[k] = ((const uint32_t *)p)[(i + k) / 4] >> k % 4 * 8 & 255;
+}
+
+/* Keeps what is larger than the best so far; the first cell of a window starts it. */
+DEVICE void keep_larger(unsigned V, const float *f, unsigned place, int start, float *best, unsigned *at)
+{
+    for (unsigned k = 0; k < V; k++)
+        if (start || f[k] > best[k]) best[k] = f[k], at[k] = place;
+}
+
+/* Maxima of the window at (y0, x0) of the map that begins at element `map`, at channel c. */
+DEVICE void window_max(int bf16, unsigned V, const struct pool_map *m, const void *x, size_t map, int y0,
+                       int x0, float *best, unsigned *at)
+{
+    const int top = y0 < 0 ? -y0 : 0, left = x0 < 0 ? -x0 : 0;
+    for (int i = top; i < m->size && y0 + i < m->h; i++)
+        for (int j = left; j < m->size && x0 + j < m->w; j++) {
+            float f[8];
+            load(bf16, V, x, map + (size_t)((y0 + i) * m->w + x0 + j) * (unsigned)m->c, f);
+            keep_larger(V, f, (unsigned)(i * m->size + j), i == top && j == left, best, at);
+        }
+}
+
+/* where may be NULL. */
+DEVICE void pool_max(int bf16, unsigned V, struct pool_map m, const void *x, void *y, void *where,
+                     size_t items)
+{
+    PHASE GRID_LOOP(i, items)
+    {
+        const unsigned groups = (unsigned)m.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
+        const unsigned row = pixel / (unsigned)(m.oh * m.ow), oy = pixel / (unsigned)m.ow % (unsigned)m.oh;
+        const int y0 = (int)oy * m.stride - m.offset,
+                  x0 = (int)(pixel % (unsigned)m.ow) * m.stride - m.offset;
+        float best[8];
+        unsigned at[8];
+        window_max(bf16, V, &m, x, (size_t)row * (unsigned)(m.h * m.w * m.c) + c, y0, x0, best, at);
+        store(bf16, V, y, i * V, best);
+        if (where) put_places(V, m.narrow, where, i * V, at);
+    }
+}
+FOUR_KERNELS(pool_max, LIST(struct pool_map m, const void *x, void *y, void *where, size_t items),
+             LIST(m, x, y, where, items))
+
+/* The first and the last window along an axis that cover cell p. */
+DEVICE int first_window(const struct pool_map *m, int p)
+{
+    const int behind = p + m->offset - m->size; /* the last start that does not reach p */
+    return behind < 0 ? 0 : behind / m->stride + 1;
+}
+DEVICE int last_window(const struct pool_map *m, int p, int windows)
+{
+    const int last = (p + m->offset) / m->stride;
+    return last < windows ? last : windows - 1;
+}
+
+/* Adds the gradients of those of V channels whose maximum was at `place` of the window with output o. */
+DEVICE void take(int bf16, unsigned V, int narrow, const void *where, const void *gy, size_t o,
+                 unsigned place, float *sum)
+{
+    float g[8];
+    unsigned at[8];
+    load(bf16, V, gy, o, g);
+    get_places(V, narrow, where, o, at);
+    for (unsigned k = 0; k < V; k++)
+        if (at[k] == place) sum[k] += g[k];
+}
+
+/* Cell (y, x) collects from the windows that cover it; outputs of its map begin at element `map`. */
+DEVICE void collect(int bf16, unsigned V, const struct pool_map *m, const void *where, const void *gy,
+                    size_t map, int y, int x, float *sum)
+{
+    const int bottom = last_window(m, y, m->oh), right = last_window(m, x, m->ow);
+    for (int i = first_window(m, y); i <= bottom; i++)
+        for (int j = first_window(m, x); j <= right; j++) {
+            const int dy = y - (i * m->stride - m->offset), dx = x - (j * m->stride - m->offset);
+            take(bf16, V, m->narrow, where, gy, map + (size_t)(i * m->ow + j) * (unsigned)m->c,
+                 (unsigned)(dy * m->size + dx), sum);
+        }
+}
+
+DEVICE void pool_max_back(int bf16, unsigned V, struct pool_map m, const void *where, const void *gy,
+                          void *gx, size_t items, int add)
+{
+    PHASE GRID_LOOP(i, items)
+    {
+        const unsigned groups = (unsigned)m.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
+        const unsigned row = pixel / (unsigned)(m.h * m.w);
+        float sum[8] = { 0 };
+        collect(bf16, V, &m, where, gy, (size_t)row * (unsigned)(m.oh * m.ow * m.c) + c,
+                (int)(pixel / (unsigned)m.w % (unsigned)m.h), (int)(pixel % (unsigned)m.w), sum);
+        put(bf16, V, gx, i * V, sum, add);
+    }
+}
+FOUR_KERNELS(pool_max_back,
+             LIST(struct pool_map m, const void *where, const void *gy, void *gx, size_t items, int add),
+             LIST(m, where, gy, gx, items, add))
+
+/* A block takes COLUMNS groups of V channels of a row; LANES threads share the pixels of each. */
+enum { LANES = 8, COLUMNS = THREADS / LANES };
+
+DEVICE void pool_average(int bf16, unsigned V, const void *x, void *y, unsigned pixels, unsigned c)
+{
+    SHARED(float, sum, THREADS * 8);
+    const size_t first = (size_t)blockIdx.x * pixels * c;
+    PHASE
+    {
+        const unsigned at = (blockIdx.y * COLUMNS + threadIdx.x % COLUMNS) * V;
+        float s[8] = { 0 }, f[8];
+        for (unsigned p = threadIdx.x / COLUMNS; at < c && p < pixels; p += LANES) {
+            load(bf16, V, x, first + (size_t)p * c + at, f);
+            for (unsigned k = 0; k < V; k++) s[k] += f[k];
+        }
+        for (unsigned k = 0; k < V; k++) sum[threadIdx.x * V + k] = s[k];
+    }
+    BLOCK_SUM(sum, LANES, (int)(COLUMNS * V));
+    PHASE
+    {
+        const unsigned at = (blockIdx.y * COLUMNS + threadIdx.x) * V;
+        float f[8];
+        if (threadIdx.x >= COLUMNS || at >= c) continue;
+        for (unsigned k = 0; k < V; k++) f[k] = sum[threadIdx.x * V + k] / (float)pixels;
+        store(bf16, V, y, (size_t)blockIdx.x * c + at, f);
+    }
+}
+FOUR_KERNELS(pool_average, LIST(const void *x, void *y, unsigned pixels, unsigned c), LIST(x, y, pixels, c))
+
+DEVICE void pool_average_back(int bf16, unsigned V, const void *gy, void *gx, unsigned pixels, unsigned c,
+                              size_t items, int add)
+{
+    PHASE GRID_LOOP(i, items)
+    {
+        const unsigned groups = c / V, row = (unsigned)i / groups / pixels;
+        float g[8];
+        load(bf16, V, gy, (size_t)row * c + (unsigned)i % groups * V, g);
+        for (unsigned k = 0; k < V; k++) g[k] /= (float)pixels;
+        put(bf16, V, gx, i * V, g, add);
+    }
+}
+FOUR_KERNELS(pool_average_back,
+             LIST(const void *gy, void *gx, unsigned pixels, unsigned c, size_t items, int add),
+             LIST(gy, gx, pixels, c, items, add))
+
+/* Items of one thread each: V channels. */
+static size_t items_of(const struct pool_map *m, size_t pixels, unsigned V)
+{
+    return pixels * (size_t)m->c / V;
+}
+static unsigned width(int bf16, const struct pool_map *m)
+{
+    return !cuda_is_wide(bf16, (size_t)m->c) ? 1 : bf16 ? 8 : 4;
+}
+
+LAUNCHERS
+int kernel_pool_max(const struct cuda *cu, int bf16, const struct pool_map *m, const void *x, void *y,
+                    void *where, size_t rows)
+{
+    const unsigned V = width(bf16, m);
+    const size_t items = items_of(m, rows * (size_t)(m->oh * m->ow), V);
+    LAUNCH_FOUR(cu, pool_max, bf16, V > 1, blocks_for(cu, items), 1, THREADS, *m, x, y, where, items);
+    return OK;
+}
+
+int kernel_pool_max_back(const struct cuda *cu, int bf16, const struct pool_map *m, const void *where,
+                         const void *gy, void *gx, size_t rows, int add)
+{
+    const unsigned V = width(bf16, m);
+    const size_t items = items_of(m, rows * (size_t)(m->h * m->w), V);
+    LAUNCH_FOUR(cu, pool_max_back, bf16, V > 1, blocks_for(cu, items), 1, THREADS, *m, where, gy, gx, items,
+                add);
+    return OK;
+}
+
+int kernel_pool_average(const struct cuda *cu, int bf16, const struct pool_map *m, const void *x, void *y,
+                        size_t rows)
+{
+    const unsigned V = width(bf16, m), columns = ((unsigned)m->c / V + COLUMNS - 1) / COLUMNS;
+    LAUNCH_FOUR(cu, pool_average, bf16, V > 1, rows, columns, THREADS, x, y, (unsigned)(m->h * m->w),
+                (unsigned)m->c);
+    return OK;
+}
+
+int kernel_pool_average_back(const struct cuda *cu, int bf16, const struct pool_map *m, const void *gy,
+                             void *gx, size_t rows, int add)
+{
+    const unsigned V = width(bf16, m);
+    const size_t items = items_of(m, rows * (size_t)(m->h * m->w), V);
+    LAUNCH_FOUR(cu, pool_average_back, bf16, V > 1, blocks_for(cu, items), 1, THREADS, gy, gx,
+                (unsigned)(m->h * m->w), (unsigned)m->c, items, add);
+    return OK;
+}
+LAUNCHERS_END
