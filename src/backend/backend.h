@@ -327,6 +327,78 @@ struct softmax_ops {
     void (*drop)(struct softmax_plan *);
 };
 
+/* ---- losses of features, while training: the maths is in net/match.c and layers/center.c
+ * ------------------------------------------------------------------------------------------------------ */
+
+enum bandwidth {
+    BANDWIDTH_MEDIAN, /* of each class */
+    BANDWIDTH_POOLED, /* one median over all pairs of one class */
+    BANDWIDTH_FIXED
+};
+
+struct match_options {
+    int conditional;   /* 0: one pool, labels ignored */
+    int kernels;       /* L */
+    double kernel_mul; /* s_i = kernel_mul^i * s */
+    enum bandwidth bandwidth;
+    double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
+    int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
+    int present;  /* average over the classes present in both halves instead of all */
+    int threads;  /* at most; 0 counts as 1. The bits do not depend on it */
+    int hold;     /* take s from sigma[] instead of computing it: finite differences */
+};
+
+struct match_desc {
+    const struct tensor *in; /* features: rows of S1, then of S2, if that is not the memory */
+    int m1, m2;              /* rows of S1 and S2 */
+    int classes;
+    int rows_back, gradient_first; /* gradient_first: rows of S2 get none */
+    struct match_options options;  /* without threads and hold */
+    double lambda, warmup;         /* weight, and its share in force: see warmup_share */
+    int every;                     /* on every k-th iteration, at k times the weight */
+};
+struct match_memory {    /* backend memory of `real`: S2 is the S1 of the step before */
+    real *h, *label, *n; /* m2 rows in C,H,W order; m2; 1: 0 while there is none */
+};
+struct match_plan {
+    size_t workspace_bytes; /* kept from forward to backward */
+    void *self;
+};
+struct match_ops {
+    int (*plan)(struct backend *, const struct match_desc *, struct match_plan *, struct err *);
+    /* *match (backend memory): Match before its weight; < 0: none in this step; NaN: a feature was not
+     * finite. label: backend memory, one a row of x. memory: NULL, or S2, which becomes S1 unless hold. */
+    int (*forward)(const struct match_plan *, const struct moment *, const void *x, const int *label,
+                   const struct match_memory *, int hold, double *match, void *workspace);
+    /* gx: the gradient of the weighted loss; rows without one get 0. */
+    int (*backward)(const struct match_plan *, const void *workspace, void *gx, int add);
+    void (*drop)(struct match_plan *);
+};
+
+struct center_desc {
+    const struct tensor *in;
+    int classes, rows_back;
+    double lambda, warmup, alpha;
+};
+struct center_state { /* backend memory of `real`, classes x features in C,H,W order; count: one a class */
+    real *centers, *sum, *count;
+};
+struct center_plan {
+    size_t scratch_bytes;
+    void *self;
+};
+struct center_ops {
+    int (*plan)(struct backend *, const struct center_desc *, struct center_plan *, struct err *);
+    /* move: centers first go where the sums of the step before send them. Then *loss (backend memory) = sum
+     * of |h - c|^2 / 2 over the first `scored` rows, and they enter the sums. hold: the state stays. */
+    int (*forward)(const struct center_plan *, const void *x, const int *label, int scored, int move,
+                   int hold, const struct center_state *, double *loss, void *scratch);
+    /* gx: the gradient of the weighted mean over the scored rows; 0 in the others. */
+    int (*backward)(const struct center_plan *, const struct moment *, const void *x, const int *label,
+                    int scored, const struct center_state *, void *gx, int add);
+    void (*drop)(struct center_plan *);
+};
+
 /* ---- optimiser
  * ------------------------------------------------------------------------------------------------------- */
 
@@ -433,6 +505,8 @@ struct backend_ops {
     const struct pool_ops *pool;
     const struct join_ops *join;
     const struct softmax_ops *softmax;
+    const struct match_ops *match;   /* NULL: the layers compute on the host, */
+    const struct center_ops *center; /* likewise */
     const struct sgd_ops *sgd;
 
     const struct images_ops *images; /* NULL where the loader makes the images */

@@ -104,6 +104,18 @@ SCALAR real act_slope_x(enum act a, real x)
     }
 }
 
+/* The share of its weight that a training-only loss has at an iteration (from 1): it rises over `warmup`
+ * iterations (0: none), or with a negative `warmup` it is what the classifier knows, 1 - A / ln K, A being
+ * the running mean of the CE before (< 0: none yet). */
+SCALAR double warmup_share(double warmup, uint64_t iteration, double ce_average, int classes)
+{
+    if (warmup < 0) {
+        double known = ce_average < 0 || classes < 2 ? 0 : 1 - ce_average / log((double)classes);
+        return fmin(fmax(known, 0.), 1.);
+    }
+    return warmup > 0 ? fmin(1., (double)iteration / warmup) : 1;
+}
+
 /* Does dropout keep element e of a tensor (logical N,C,H,W order)? What is kept is scaled by 1 / (1 -
  * probability). */
 SCALAR int drop_keep(uint64_t key, uint64_t e, double probability)

@@ -1,7 +1,8 @@
 /* [center]: center loss (Wen, Zhang, Li, Qiao, ECCV 2016): lambda/(2m) sum |h - c_y|^2 over the m scored
  * rows, and its gradient lambda (h - c_y)/m. Centers start at 0 and move once per optimiser step, over the
  * whole batch: c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in
- * the training state, not in .weights. */
+ * the training state, not in .weights. The maths below, or the backend's where it has some (center_ops):
+ * nothing comes to the host then. */
 #include "core/text.h"
 #include "net/net.h"
 
@@ -9,7 +10,8 @@ struct center {
     double lambda, alpha, warmup;
     struct param *centers, *sum,
         *count;                       /* classes x d; of this step's sub-mini-batches: sum of (c - h), rows */
-    struct buffer *h, *g, *c, *s, *n; /* host: features, gradient, and the three params */
+    struct center_plan plan;          /* on the device */
+    struct buffer *h, *g, *c, *s, *n; /* on the host: features, gradient, and the three params */
 };
 
 static const struct key keys[] = {
@@ -31,22 +33,46 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     return OK;
 }
 
-static int build(struct layer *l, struct builder *b, struct err *e)
+static int build_device(struct layer *l, struct builder *b, struct err *e)
 {
     struct center *s = l->self;
-    l->on_host = 1;
+    struct center_desc d = { .in = &l->in[0]->x,
+                             .classes = l->classes,
+                             .rows_back = l->rows_back,
+                             .lambda = s->lambda,
+                             .warmup = s->warmup,
+                             .alpha = s->alpha };
+    TRY(l->be->ops->center->plan(l->be, &d, &s->plan, e));
+    builder_scratch(b, s->plan.scratch_bytes);
+    builder_keep_in(b, 0);
+    l->loss_sum = builder_loss(b);
+    return l->loss_sum ? OK : E_MEM;
+}
+
+static int build_host(struct layer *l, struct builder *b)
+{
+    struct center *s = l->self;
     size_t d = shape_row(l->in[0]->x.shape), k = (size_t)l->classes, rows = (size_t)l->in[0]->x.shape.n;
-    unsigned flags = PARAM_STATE | PARAM_UNSAVED;
-    s->centers = builder_param(b, k * d, INIT_ZERO, 0, flags);
-    s->sum = builder_param(b, k * d, INIT_ZERO, 0, flags);
-    s->count = builder_param(b, k, INIT_ZERO, 0, flags);
+    l->on_host = 1;
     s->h = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
     s->g = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
     s->c = builder_buffer(b, k * d * sizeof(real), LIFE_HOST);
     s->s = builder_buffer(b, k * d * sizeof(real), LIFE_HOST);
     s->n = builder_buffer(b, k * sizeof(real), LIFE_HOST);
-    int ok = s->centers && s->sum && s->count && s->h && s->g && s->c && s->s && s->n;
-    return ok ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[center]: not enough memory");
+    return s->h && s->g && s->c && s->s && s->n ? OK : E_MEM;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
+{
+    struct center *s = l->self;
+    size_t d = shape_row(l->in[0]->x.shape), k = (size_t)l->classes;
+    unsigned flags = PARAM_STATE | PARAM_UNSAVED;
+    s->centers = builder_param(b, k * d, INIT_ZERO, 0, flags);
+    s->sum = builder_param(b, k * d, INIT_ZERO, 0, flags);
+    s->count = builder_param(b, k, INIT_ZERO, 0, flags);
+    int rc = s->centers && s->sum && s->count ? OK : E_MEM;
+    if (!rc) rc = l->be->ops->center ? build_device(l, b, e) : build_host(l, b);
+    return rc == E_MEM ? fail_at(e, E_MEM, l->cfg, l->line, "[center]: not enough memory") : rc;
 }
 
 /* The step before ended: its sums move the centers. (Moving them late keeps everything about a step in its
@@ -88,7 +114,7 @@ static double weigh(const struct layer *l, const struct pass *p)
     return s->lambda * layer_warmup(l, p, s->warmup);
 }
 
-static int forward(struct layer *l, const struct pass *p)
+static int forward_host(struct layer *l, const struct pass *p)
 {
     struct center *s = l->self;
     size_t d = shape_row(l->in[0]->x.shape), k = (size_t)l->classes;
@@ -97,7 +123,6 @@ static int forward(struct layer *l, const struct pass *p)
     TRY(param_get(s->count, s->n->data));
     if (!p->add && !p->hold) move(s, k, d);
     TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, s->h->data));
-    l->weight = weigh(l, p);
     l->loss = measure(s, p, l->weight, d);
     if (p->hold) return OK;
     TRY(param_set(s->centers, s->c->data));
@@ -105,13 +130,44 @@ static int forward(struct layer *l, const struct pass *p)
     return param_set(s->count, s->n->data);
 }
 
-static int backward(struct layer *l, const struct pass *p)
+static struct center_state state_of(const struct center *s)
+{
+    return (struct center_state){ param_w(s->centers), param_w(s->sum), param_w(s->count) };
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    const struct center *s = l->self;
+    l->weight = weigh(l, p);
+    if (!p->be->ops->center) return forward_host(l, p);
+    struct center_state state = state_of(s);
+    return p->be->ops->center->forward(&s->plan, l->in[0]->x.data, p->dev_label, p->scored,
+                                       !p->add && !p->hold, p->hold, &state, l->loss_sum->data, p->scratch);
+}
+
+static int backward_host(struct layer *l, const struct pass *p)
 {
     struct center *s = l->self;
     size_t d = shape_row(l->in[0]->x.shape);
     real *g = s->g->data;
     for (size_t i = (size_t)p->scored * d; i < (size_t)l->rows_back * d; i++) g[i] = 0;
     return p->be->ops->write(p->be, &l->in[0]->g, 0, l->rows_back, g, l->add[0]);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    const struct center *s = l->self;
+    const struct value *in = l->in[0];
+    if (!p->be->ops->center) return backward_host(l, p);
+    struct center_state state = state_of(s);
+    return p->be->ops->center->backward(&s->plan, p->now, in->x.data, p->dev_label, p->scored, &state,
+                                        in->g.data, l->add[0]);
+}
+
+static void drop(struct layer *l)
+{
+    struct center *s = l->self;
+    if (l->be->ops->center) l->be->ops->center->drop(&s->plan);
 }
 
 const struct layer_ops layer_center = {
@@ -126,5 +182,6 @@ const struct layer_ops layer_center = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .drop = drop,
     .weigh = weigh,
 };

@@ -1,6 +1,7 @@
 /* [itra]: In-Training Representation Alignment (Li, Li, Pan, Qiang, Zhu, AAAI 2023). The identity in the
  * forward pass; adds lambda * Match of the features of two mini-batches to the loss and its gradient to what
- * passes through. Training only, without weights. The maths is in net/match.c. */
+ * passes through. Training only, without weights. The maths is in net/match.c, or the backend's where it has
+ * some (match_ops): nothing comes to the host then. */
 #include <math.h>
 #include <string.h>
 #include "core/text.h"
@@ -19,13 +20,18 @@ struct itra {
     int conditional, kernels, root, average, pair, match, gradient, every;
 
     int m1, m2; /* rows of the halves in this program */
-    struct buffer *h, *g, *sigma,
-        *work;            /* host: features and gradient, rows x d (memory: old rows behind new) */
-    struct buffer *label; /* host: labels of the old rows, pair=memory */
     struct param *old_h, *old_label,
-        *old_n;  /* pair=memory: the mini-batch before; old_n: 0 until there is one */
-    int pairs;   /* rows of S2 in this step: m2, or 0 where the memory is empty */
-    int applied; /* in the forward pass of this step */
+        *old_n; /* pair=memory: the mini-batch before; old_n: 0 until there is one */
+
+    /* on the device */
+    struct match_plan plan;
+    struct buffer *workspace;
+
+    /* on the host */
+    struct buffer *h, *g, *sigma, *work; /* features and gradient, rows x d (memory: old rows behind new) */
+    struct buffer *label;                /* labels of the old rows, pair=memory */
+    int pairs;                           /* rows of S2 in this step: m2, or 0 where the memory is empty */
+    int applied;                         /* in the forward pass of this step */
 };
 
 static const struct key keys[] = {
@@ -82,26 +88,68 @@ static int build_memory(struct itra *s, struct layer *l, struct builder *b)
     s->old_h = builder_param(b, m * d, INIT_ZERO, 0, PARAM_STATE | PARAM_UNSAVED);
     s->old_label = builder_param(b, m, INIT_ZERO, 0, PARAM_STATE | PARAM_UNSAVED);
     s->old_n = builder_param(b, 1, INIT_ZERO, 0, PARAM_STATE | PARAM_UNSAVED);
-    s->label = builder_buffer(b, m * (sizeof(int) + sizeof(real)), LIFE_HOST);
-    return s->old_h && s->old_label && s->old_n && s->label;
+    return s->old_h && s->old_label && s->old_n;
+}
+
+static struct match_options options(const struct itra *s)
+{
+    return (struct match_options){
+        .conditional = s->conditional,
+        .kernels = s->kernels,
+        .kernel_mul = s->kernel_mul,
+        .bandwidth = s->bandwidth == MEDIAN   ? BANDWIDTH_MEDIAN
+                     : s->bandwidth == POOLED ? BANDWIDTH_POOLED
+                                              : BANDWIDTH_FIXED,
+        .fixed = s->bandwidth,
+        .root = s->root,
+        .present = s->average,
+    };
+}
+
+static int build_device(struct layer *l, struct builder *b, struct err *e)
+{
+    struct itra *s = l->self;
+    struct match_desc d = { .in = &l->in[0]->x,
+                            .m1 = s->m1,
+                            .m2 = s->m2,
+                            .classes = l->classes,
+                            .rows_back = l->rows_back,
+                            .gradient_first = gradient_first(s),
+                            .options = options(s),
+                            .lambda = s->lambda,
+                            .warmup = s->warmup,
+                            .every = s->every };
+    TRY(l->be->ops->match->plan(l->be, &d, &s->plan, e));
+    s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
+    l->loss_sum = builder_loss(b);
+    return s->workspace && l->loss_sum ? OK : E_MEM;
+}
+
+static int build_host(struct layer *l, struct builder *b)
+{
+    struct itra *s = l->self;
+    size_t d = shape_row(l->in[0]->x.shape), rows = (size_t)s->m1 + (size_t)s->m2,
+           work = match_bytes((int)rows, l->classes);
+    l->on_host = 1;
+    s->h = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
+    s->g = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
+    s->sigma = builder_buffer(b, (size_t)l->classes * sizeof(double), LIFE_HOST);
+    s->work = work ? builder_buffer(b, work, LIFE_HOST) : NULL;
+    if (s->pair == PAIR_MEMORY)
+        s->label = builder_buffer(b, (size_t)s->m2 * (sizeof(int) + sizeof(real)), LIFE_HOST);
+    return s->h && s->g && s->sigma && s->work && (s->pair != PAIR_MEMORY || s->label) ? OK : E_MEM;
 }
 
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
-    l->on_host = 1;
     int n = l->in[0]->x.shape.n;
     s->m1 = s->pair == PAIR_LOADER ? l->first : s->pair == PAIR_SPLIT ? n - n / 2 : n;
     s->m2 = s->pair == PAIR_MEMORY ? n : n - s->m1;
-    size_t d = shape_row(l->in[0]->x.shape), rows = (size_t)s->m1 + (size_t)s->m2,
-           work = match_bytes((int)rows, l->classes);
-    s->h = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
-    s->g = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
-    s->sigma = builder_buffer(b, (size_t)l->classes * sizeof(double), LIFE_HOST);
-    s->work = work ? builder_buffer(b, work, LIFE_HOST) : NULL;
-    int ok = s->h && s->g && s->sigma && s->work && (s->pair != PAIR_MEMORY || build_memory(s, l, b));
-    return ok ? OK
-              : fail_at(e, E_MEM, l->cfg, l->line, "[itra]: not enough memory for pairs of %zu rows", rows);
+    int rc = s->pair != PAIR_MEMORY || build_memory(s, l, b) ? OK : E_MEM;
+    if (!rc) rc = l->be->ops->match ? build_device(l, b, e) : build_host(l, b);
+    if (rc != E_MEM) return rc;
+    return fail_at(e, rc, l->cfg, l->line, "[itra]: not enough memory for pairs of %d rows", s->m1 + s->m2);
 }
 
 /* Puts the mini-batch before behind the present one, and the present one in its place. Sets the rows of S2.
@@ -131,35 +179,22 @@ static int collect(struct itra *s, struct layer *l, const struct pass *p, size_t
     return OK;
 }
 
-static struct match_options options(const struct itra *s, const struct pass *p)
-{
-    return (struct match_options){
-        .conditional = s->conditional,
-        .kernels = s->kernels,
-        .kernel_mul = s->kernel_mul,
-        .bandwidth = s->bandwidth == MEDIAN   ? BANDWIDTH_MEDIAN
-                     : s->bandwidth == POOLED ? BANDWIDTH_POOLED
-                                              : BANDWIDTH_FIXED,
-        .fixed = s->bandwidth,
-        .root = s->root,
-        .present = s->average,
-        .threads = p->be->threads,
-        .hold = p->hold,
-    };
-}
-
 static double weigh(const struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
     return s->lambda * layer_warmup(l, p, s->warmup);
 }
 
-static int forward(struct layer *l, const struct pass *p)
+static int not_finite(const struct layer *l, struct err *e)
+{
+    return fail_at(e, E_NUMBER, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index);
+}
+
+static int forward_host(struct layer *l, const struct pass *p)
 {
     struct itra *s = l->self;
     size_t d = shape_row(l->in[0]->x.shape);
     real *h = s->h->data, *g = s->g->data;
-    l->weight = weigh(l, p);
     l->loss = NAN;
     s->applied = p->iteration % (uint64_t)s->every == 0;
     if (!s->applied && s->pair != PAIR_MEMORY) return OK;
@@ -167,16 +202,42 @@ static int forward(struct layer *l, const struct pass *p)
     s->applied = s->applied && s->pairs;
     if (!s->applied) return OK;
     const int *label2 = s->pair == PAIR_MEMORY ? s->label->data : p->label + s->m1;
-    struct match_options o = options(s, p);
+    struct match_options o = options(s);
+    o.threads = p->be->threads;
+    o.hold = p->hold;
     struct match_half one = { h, p->label, s->m1, g };
     struct match_half two = { h + (size_t)s->m1 * d, label2, s->pairs,
                               gradient_first(s) ? NULL : g + (size_t)s->m1 * d };
     int rc = match_compute(&o, l->classes, (int)d, &one, &two, s->sigma->data, &l->loss, s->work->data);
-    return rc ? fail_at(p->err, rc, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index)
-              : OK;
+    return rc ? not_finite(l, p->err) : OK;
 }
 
-static int backward(struct layer *l, const struct pass *p)
+static int forward_device(struct layer *l, const struct pass *p)
+{
+    const struct itra *s = l->self;
+    const struct value *in = l->in[0];
+    struct match_memory old = { 0 };
+    if (s->pair == PAIR_MEMORY)
+        old = (struct match_memory){ param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
+    return p->be->ops->match->forward(&s->plan, p->now, in->x.data, p->dev_label, old.h ? &old : NULL,
+                                      p->hold, l->loss_sum->data, s->workspace->data);
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    l->weight = weigh(l, p);
+    return p->be->ops->match ? forward_device(l, p) : forward_host(l, p);
+}
+
+/* What the device says of the match. */
+static int settle(struct layer *l, struct err *e)
+{
+    if (isnan(l->loss)) return not_finite(l, e);
+    if (l->loss < 0) l->loss = NAN;
+    return OK;
+}
+
+static int backward_host(struct layer *l, const struct pass *p)
 {
     struct itra *s = l->self;
     int rows = gradient_first(s) ? s->m1 : s->m1 + s->m2, add = l->add[0];
@@ -188,6 +249,19 @@ static int backward(struct layer *l, const struct pass *p)
         memset(g + (size_t)rows * d, 0, (size_t)(l->rows_back - rows) * d * sizeof *g);
     for (size_t i = 0; i < (size_t)rows * d; i++) g[i] *= factor;
     return p->be->ops->write(p->be, &l->in[0]->g, 0, add ? rows : l->rows_back, g, add);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    const struct itra *s = l->self;
+    if (!p->be->ops->match) return backward_host(l, p);
+    return p->be->ops->match->backward(&s->plan, s->workspace->data, l->in[0]->g.data, l->add[0]);
+}
+
+static void drop(struct layer *l)
+{
+    struct itra *s = l->self;
+    if (l->be->ops->match) l->be->ops->match->drop(&s->plan);
 }
 
 /* What the trainer must know to feed this layer. */
@@ -210,6 +284,8 @@ const struct layer_ops layer_itra = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .drop = drop,
     .wants = wants,
+    .settle = settle,
     .weigh = weigh,
 };

@@ -1,8 +1,8 @@
 #include "layer.h"
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "backend/scalar.h"
 #include "core/text.h"
 
 #define LAYER(name) extern const struct layer_ops layer_##name;
@@ -27,11 +27,7 @@ const char *const warmup_words[] = { "auto", NULL };
 
 double layer_warmup(const struct layer *l, const struct pass *p, double warmup)
 {
-    if (warmup == WARMUP_AUTO) {
-        double known = p->ce_average < 0 || l->classes < 2 ? 0 : 1 - p->ce_average / log(l->classes);
-        return fmin(fmax(known, 0), 1);
-    }
-    return warmup > 0 ? fmin(1, (double)p->iteration / warmup) : 1;
+    return warmup_share(warmup, p->iteration, p->ce_average, l->classes);
 }
 
 const struct layer_ops *layer_at(int i)

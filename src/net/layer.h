@@ -173,7 +173,10 @@ struct layer_ops {
     int (*backward)(struct layer *, const struct pass *);
     void (*drop)(struct layer *);                                /* plans; NULL: none */
     void (*wants)(const struct layer *, struct pairing_wants *); /* with LAYER_PAIRED */
-    double (*weigh)(const struct layer *, const struct pass *);  /* layer->weight in this pass; NULL: 1 */
+    /* Turns what builder_loss held, in layer->loss, into the layer's own. NULL: divides by the scored rows.
+     */
+    int (*settle)(struct layer *, struct err *);
+    double (*weigh)(const struct layer *, const struct pass *); /* layer->weight in this pass; NULL: 1 */
     double (*flops)(const struct layer *); /* multiply and add counted as two, a row; NULL: not counted */
 };
 

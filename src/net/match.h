@@ -4,22 +4,7 @@
 #ifndef NET_MATCH_H
 #define NET_MATCH_H
 #include <stddef.h>
-#include "core/err.h"
-#include "core/real.h"
-
-enum bandwidth { BANDWIDTH_MEDIAN, BANDWIDTH_POOLED, BANDWIDTH_FIXED };
-
-struct match_options {
-    int conditional;   /* 0: one pool, labels ignored */
-    int kernels;       /* L */
-    double kernel_mul; /* s_i = kernel_mul^i * s */
-    enum bandwidth bandwidth;
-    double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
-    int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
-    int present;  /* average over the classes present in both halves instead of all */
-    int threads;  /* at most; 0 counts as 1. The bits do not depend on it */
-    int hold;     /* take s from sigma[] instead of computing it: finite differences */
-};
+#include "backend/backend.h"
 
 struct match_half {
     const real *h;    /* m rows of d features */

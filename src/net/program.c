@@ -799,6 +799,13 @@ static int backward(struct program *p, const struct pass *pass, struct step_stat
     return OK;
 }
 
+static int settle(struct layer *l, int scored, struct err *e)
+{
+    if (l->ops->settle) return l->ops->settle(l, e);
+    l->loss /= scored;
+    return OK;
+}
+
 static int fetch_losses(struct program *p, const struct pass *pass)
 {
     struct backend *be = p->net->be;
@@ -806,7 +813,7 @@ static int fetch_losses(struct program *p, const struct pass *pass)
         struct layer *l = &p->node[i].l;
         if (!l->loss_sum) continue;
         TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
-        l->loss /= pass->scored;
+        TRY(settle(l, pass->scored, pass->err));
     }
     return OK;
 }
@@ -925,8 +932,10 @@ static int read_record(struct program *p, const struct step *s, const double *re
     for (int i = 0; i < p->n; i++) {
         struct layer *l = &p->node[i].l;
         if (!p->node[i].used) continue;
-        if (l->loss_sum) l->loss = *record++ / p->desc.rows;
         if (l->ops->weigh) l->weight = l->ops->weigh(l, &pass);
+        if (!l->loss_sum) continue;
+        l->loss = *record++;
+        TRY(settle(l, p->desc.rows, e));
     }
     const char *cfg = p->net->cfg->path;
     if (*record == STOP_LOSS)

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "backend/backend.h"
+#include "backend/scalar.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "net/match.h"
 #include "data/augment.h"
 
 #include <setjmp.h>
@@ -903,6 +905,274 @@ static void softmaxes(void **state)
     }
 }
 
+/* ---- losses of features: against net/match.c, where ref has none of its own ---- */
+
+enum grain { FINE, WHOLE, FEW, EQUAL, BAD };
+
+struct match_case {
+    int m1, m2, classes, memory;
+    struct shape row; /* of a feature map */
+    int rows_back, first, add, every;
+    double warmup;
+    enum grain grain; /* features: any; whole numbers; most of them 0; all 0; one NaN */
+    struct match_options o;
+};
+
+struct match_bed {
+    const struct match_case *k;
+    struct tensor x, gx;
+    int *label, *dev_label, *old_label;
+    real *old_h; /* NULL: there is none yet */
+    struct moment now;
+    void *then;
+    double value;
+};
+
+static real grained(enum grain grain, real x, size_t i)
+{
+    switch (grain) {
+    case WHOLE: return round(x);
+    case FEW: return i % 37 ? 0 : x;
+    case EQUAL: return 0;
+    case BAD: return i == 20 ? (real)NAN : x;
+    case FINE:
+    default: return x;
+    }
+}
+
+/* Features and labels of step number s; some labels are none. */
+static void match_step(struct bench *b, struct match_bed *t, uint64_t s)
+{
+    const struct match_case *k = t->k;
+    size_t n = shape_count(t->x.shape), rows = (size_t)t->x.shape.n;
+    real *x = noise(b, n, 30 + s);
+    for (size_t i = 0; i < n; i++) x[i] = grained(k->grain, x[i], i);
+    assert_int_equal(b->be->ops->write(b->be, &t->x, 0, (int)rows, x, 0), OK);
+    for (size_t i = 0; i < rows; i++) t->label[i] = (int)rng_below(40 + s, i, (uint64_t)k->classes + 2) - 1;
+    b->be->ops->upload(b->be, t->dev_label, t->label, rows * sizeof(int));
+    t->now = (struct moment){ .iteration = 6 + s, .ce_average = s ? -1 : .5 };
+    b->be->ops->upload(b->be, t->then, &t->now, sizeof t->now);
+}
+
+/* As layers/itra.c does on the host. */
+static void match_host(struct bench *b, struct match_bed *t)
+{
+    const struct match_case *k = t->k;
+    size_t d = shape_row(k->row), rows = (size_t)(k->m1 + k->m2), at = (size_t)k->m1 * d;
+    real *h = host(b, rows * d, sizeof *h), *g = host(b, rows * d, sizeof *g);
+    double *sigma = host(b, (size_t)k->classes, sizeof *sigma);
+    assert_int_equal(b->be->ops->read(b->be, &t->x, 0, t->x.shape.n, h), OK);
+    t->value = -1;
+    if (t->now.iteration % (uint64_t)k->every == 0 && (!k->memory || t->old_h)) {
+        struct match_half one = { h, t->label, k->m1, g }, two = { h + at, t->label + k->m1, k->m2, g + at };
+        if (k->memory) memcpy(h + at, t->old_h, (size_t)k->m2 * d * sizeof *h), two.label = t->old_label;
+        if (k->first) two.g = NULL;
+        int rc = match_compute(&k->o, k->classes, (int)d, &one, &two, sigma, &t->value,
+                               host(b, match_bytes((int)rows, k->classes), 1));
+        if (rc) t->value = -2;
+    }
+    double weight = .7 * warmup_share(k->warmup, t->now.iteration, t->now.ce_average, k->classes) * k->every;
+    for (size_t i = 0; i < rows * d; i++) g[i] = (real)((double)g[i] * weight);
+    assert_int_equal(b->be->ops->write(b->be, &t->gx, 0, k->rows_back, g, k->add), OK);
+}
+
+static void match_device(struct bench *b, struct match_bed *t, const struct match_plan *p, void *workspace,
+                         const struct match_memory *old)
+{
+    double *loss = grab(b, sizeof *loss);
+    const struct match_ops *ops = b->be->ops->match;
+    assert_int_equal(ops->forward(p, t->then, t->x.data, t->dev_label, old, 0, loss, workspace), OK);
+    b->be->ops->download(b->be, &t->value, loss, sizeof *loss);
+    if (isnan(t->value)) t->value = -2;
+    assert_int_equal(ops->backward(p, workspace, t->gx.data, t->k->add), OK);
+}
+
+static struct match_bed match_bed(struct bench *b, const struct match_case *k)
+{
+    struct match_bed t = { .k = k };
+    struct shape s = k->row;
+    s.n = k->memory ? k->m1 : k->m1 + k->m2;
+    t.x = dense(b, s);
+    fill(b, &t.x, 1);
+    t.label = host(b, (size_t)s.n, sizeof(int));
+    t.dev_label = grab(b, (size_t)s.n * sizeof(int));
+    t.then = grab(b, sizeof t.now);
+    return t;
+}
+
+/* What the step leaves in the memory, also for the host's next one. */
+static void match_remember(struct bench *b, struct match_bed *t, const struct match_memory *old)
+{
+    size_t rows = (size_t)t->x.shape.n, n = shape_count(t->x.shape);
+    t->old_h = host(b, n, sizeof(real));
+    t->old_label = memcpy(host(b, rows, sizeof(int)), t->label, rows * sizeof(int));
+    assert_int_equal(b->be->ops->read(b->be, &t->x, 0, (int)rows, t->old_h), OK);
+    if (!b->be->ops->match) b->be->ops->upload(b->be, old->h, t->old_h, n * sizeof(real));
+    keep_vector(b, "memory", old->h, n);
+}
+
+/* Two steps, so that there is something in the memory. */
+static void match(struct bench *b, const void *arg)
+{
+    const struct match_case *k = arg;
+    const struct match_ops *ops = b->be->ops->match;
+    struct match_bed t = match_bed(b, k);
+    struct match_plan p = { 0 };
+    struct err e;
+    size_t m2 = (size_t)k->m2;
+    void *workspace = NULL;
+    struct match_memory old = { grab(b, m2 * shape_row(k->row) * sizeof(real)), grab(b, m2 * sizeof(real)),
+                                grab(b, sizeof(real)) };
+    b->be->ops->upload(b->be, old.n, &(real){ 0 }, sizeof(real));
+    struct match_desc desc = { &t.x,     k->m1, k->m2, k->classes, k->rows_back,
+                               k->first, k->o,  .7,    k->warmup,  k->every };
+    if (ops && ops->plan(b->be, &desc, &p, &e)) fail_msg("%s", e.msg);
+    if (ops) workspace = grab(b, p.workspace_bytes);
+    for (uint64_t i = 0; i < 2; i++) {
+        real *value = host(b, 1, sizeof *value);
+        match_step(b, &t, i);
+        t.gx = gradient(b, &t.x, k->add ? 3 : 0);
+        if (ops)
+            match_device(b, &t, &p, workspace, k->memory ? &old : NULL);
+        else
+            match_host(b, &t);
+        *value = (real)t.value;
+        keep(b, "match", value, 1);
+        if (k->grain != BAD) keep_tensor(b, "gx", &t.gx, k->rows_back);
+        if (k->memory) match_remember(b, &t, &old);
+    }
+    if (ops) ops->drop(&p), ops->drop(&p);
+}
+
+static void matching(void **state)
+{
+    static const struct match_options c = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 0, 0, 0 },
+                                      squared = { 1, 3, 1.7, BANDWIDTH_FIXED, 40, 0, 0, 0, 0 },
+                                      present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1, 0, 0 },
+                                      plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1, 0, 0 };
+    const struct match_case cases[] = {
+        /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain */
+        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c },
+        { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c },
+        { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 1, 1, 0, FINE, squared },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 0, 1, 0, FINE, present },
+        { 30, 30, 3, 0, { 0, 33, 1, 1 }, 60, 0, 0, 1, 0, FINE, plain },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 1, 1, 0, FINE, plain },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 3, 0, FINE, c },
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c }, /* hardly a pair */
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present },
+        { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present },
+        { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, WHOLE, c },
+        { 50, 50, 3, 0, { 0, 2, 1, 1 }, 100, 0, 0, 1, 0, WHOLE, present },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, FEW, c },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present },
+        { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c },
+        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain }, /* more than bytes count */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "match %zu", i);
+        both(state, match, &cases[i], what);
+    }
+}
+
+struct center_case {
+    int classes;
+    struct shape in;
+    int rows_back, scored, add, move, hold;
+};
+
+/* As layers/center.c does on the host. */
+static double center_host(struct bench *b, const struct center_case *k, const struct tensor *x,
+                          const int *label, const struct center_state *state, struct tensor *gx,
+                          double weight)
+{
+    size_t d = shape_row(k->in), rows = (size_t)k->in.n, classes = (size_t)k->classes;
+    real *h = host(b, rows * d, sizeof *h), *g = host(b, rows * d, sizeof *g);
+    double loss = 0;
+    b->be->ops->read(b->be, x, 0, (int)rows, h);
+    for (size_t i = 0; k->move && i < classes * d; i++) {
+        state->centers[i] -= (real)(.3 * (double)state->sum[i] / (1 + (double)state->count[i / d]));
+        state->sum[i] = 0;
+    }
+    for (size_t j = 0; k->move && j < classes; j++) state->count[j] = 0;
+    for (size_t i = 0; i < (size_t)k->scored * d; i++) {
+        size_t at = (size_t)label[i / d] * d + i % d;
+        double z = (double)h[i] - (double)state->centers[at];
+        loss += z * z / 2;
+        g[i] = (real)(weight * z / k->scored);
+        if (!k->hold) state->sum[at] -= (real)z;
+        if (!k->hold && i % d == 0) state->count[label[i / d]]++;
+    }
+    b->be->ops->write(b->be, gx, 0, k->rows_back, g, k->add);
+    return loss;
+}
+
+static double center_device(struct bench *b, const struct center_case *k, const struct tensor *x,
+                            const void *label, const struct center_state *state, struct tensor *gx)
+{
+    const struct center_ops *ops = b->be->ops->center;
+    struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3 };
+    struct moment now = { .iteration = 3, .ce_average = -1 };
+    struct center_plan p;
+    struct err e;
+    void *then = grab(b, sizeof now), *loss = grab(b, sizeof(double));
+    double value;
+    b->be->ops->upload(b->be, then, &now, sizeof now);
+    assert_int_equal(ops->plan(b->be, &d, &p, &e), OK);
+    void *scratch = grab(b, p.scratch_bytes);
+    assert_int_equal(ops->forward(&p, x->data, label, k->scored, k->move, k->hold, state, loss, scratch), OK);
+    b->be->ops->download(b->be, &value, loss, sizeof value);
+    assert_int_equal(ops->backward(&p, then, x->data, label, k->scored, state, gx->data, k->add), OK);
+    ops->drop(&p);
+    ops->drop(&p);
+    return value;
+}
+
+static void center(struct bench *b, const void *arg)
+{
+    const struct center_case *k = arg;
+    size_t n = (size_t)k->in.n, d = shape_row(k->in), classes = (size_t)k->classes;
+    struct tensor x = dense(b, k->in), gx;
+    struct center_state state = { grab_noise(b, classes * d, 1), grab_noise(b, classes * d, 2),
+                                  grab(b, classes * sizeof(real)) };
+    int *label = host(b, n, sizeof *label);
+    void *dev_label = grab(b, n * sizeof *label);
+    real *count = host(b, classes, sizeof *count);
+    for (size_t i = 0; i < n; i++) label[i] = (int)rng_below(5, i, classes);
+    for (size_t i = 0; i < classes; i++) count[i] = (real)i;
+    b->be->ops->upload(b->be, state.count, count, classes * sizeof *count);
+    b->be->ops->upload(b->be, dev_label, label, n * sizeof *label);
+    fill(b, &x, 4);
+    gx = gradient(b, &x, k->add ? 3 : 0);
+    *count = (real)(b->be->ops->center ? center_device(b, k, &x, dev_label, &state, &gx)
+                                       : center_host(b, k, &x, label, &state, &gx, .7 * .75));
+    keep(b, "loss", count, 1);
+    keep_tensor(b, "gx", &gx, k->rows_back);
+    keep_vector(b, "centers", state.centers, classes * d);
+    keep_vector(b, "sum", state.sum, classes * d);
+    keep_vector(b, "count", state.count, classes);
+}
+
+static void centering(void **state)
+{
+    static const struct center_case cases[] = {
+        /* classes, features, rows_back, scored, add, move, hold */
+        { 3, { 7, 5, 1, 1 }, 7, 7, 0, 1, 0 },
+        { 9, { 20, 130, 1, 1 }, 18, 10, 1, 0, 0 },
+        { 300, { 12, 6, 2, 3 }, 12, 6, 0, 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "center %zu", i);
+        both(state, center, &cases[i], what);
+    }
+}
+
 /* ---- optimiser, the device ---- */
 
 static void update(struct bench *b, const void *arg)
@@ -1060,7 +1330,8 @@ static int suite(const char *device)
         cmocka_unit_test_prestate(running_norm, name), cmocka_unit_test_prestate(activations, name),
         cmocka_unit_test_prestate(dropout, name),      cmocka_unit_test_prestate(pooling, name),
         cmocka_unit_test_prestate(joining, name),      cmocka_unit_test_prestate(softmaxes, name),
-        cmocka_unit_test_prestate(sgd, name),          cmocka_unit_test_prestate(images, name),
+        cmocka_unit_test_prestate(sgd, name),          cmocka_unit_test_prestate(matching, name),
+        cmocka_unit_test_prestate(centering, name),    cmocka_unit_test_prestate(images, name),
         cmocka_unit_test_prestate(rows, name),         cmocka_unit_test_prestate(repeatable, name),
         cmocka_unit_test_prestate(refusals, name),
     };

@@ -186,6 +186,61 @@ int kernel_channels(const struct cuda *, int from_bf16, const void *from, size_t
                     size_t from_first, int to_bf16, void *to, size_t to_pitch, size_t to_first, size_t c,
                     size_t pixels, int add);
 
+/* match.cu: see match_ops. A pool is a class, or all rows together. Rows are sorted by pool, those of S1
+ * first; pairs i < j of a pool lie together, at first_pair + j (j - 1) / 2 + i. */
+enum { MATCH_DIGITS = 256, MATCH_PASSES = 4 }; /* the median is found by digits of 8 bits of 32 */
+struct match_control {
+    double weight; /* in force in this step */
+    int applied;
+    unsigned members, pairs; /* of all pools together */
+};
+struct match_digit { /* what is known of a median: the leading digits, and its rank among those that share
+                        them */
+    uint32_t value;
+    unsigned rank;
+};
+struct match_job {
+    struct match_options o;
+    int bf16, classes, every;
+    unsigned pools, m1, m, d, c;  /* rows of S1, and of both; features, and channels of them */
+    unsigned rows_back, learners; /* rows that want a gradient; rows of S1 and S2 that have one */
+    unsigned lists, chunks;       /* of values whose median is wanted; blocks that share one */
+    double lambda, warmup;
+    /* what a pass gives */
+    const struct moment *now;
+    const void *h;
+    const int *label;
+    struct match_memory old; /* h NULL: none */
+    int hold;
+    double *match;
+    /* workspace */
+    struct match_control *control;
+    unsigned *n1, *n, *first, *first_pair; /* of a pool: rows, in S1 and in all; where rows and pairs begin */
+    unsigned *order, *pool, *bad;          /* row at a place, and its pool; of a row: not finite */
+    float *x;                              /* features in order of the places */
+    float *pair;                           /* squared distances; then dQ/dd2 */
+    unsigned *count;                       /* 2 x lists x chunks x MATCH_DIGITS */
+    struct match_digit *digit;             /* (MATCH_PASSES + 1) x lists */
+    float *above;                          /* lists x chunks: the least value with other leading digits */
+    double *sum, *q, *factor;              /* lists x chunks; pools x chunks; pools */
+};
+int kernel_match(const struct cuda *, const struct match_job *);
+int kernel_match_back(const struct cuda *, const struct match_job *, void *gx, int add);
+
+/* center.cu: see center_ops. */
+struct center_job {
+    int bf16, classes;
+    unsigned d, c, rows_back; /* features, and channels of them */
+    double lambda, warmup, alpha;
+};
+/* loss_part: a double a class and CENTER_FEATURES features. */
+enum { CENTER_FEATURES = 128 };
+int kernel_center(const struct cuda *, const struct center_job *, const void *x, const int *label,
+                  unsigned scored, int move, int hold, const struct center_state *, double *loss_part,
+                  double *loss);
+int kernel_center_back(const struct cuda *, const struct center_job *, const struct moment *, const void *x,
+                       const int *label, unsigned scored, const struct center_state *, void *gx, int add);
+
 /* sgd.cu */
 struct sgd_part {
     float *w, *v;
@@ -234,6 +289,8 @@ extern const struct drop_ops cuda_drop;
 extern const struct pool_ops cuda_pool;
 extern const struct join_ops cuda_join;
 extern const struct softmax_ops cuda_softmax;
+extern const struct match_ops cuda_match;
+extern const struct center_ops cuda_center;
 extern const struct sgd_ops cuda_sgd;
 extern const struct images_ops cuda_images;
 extern const struct record_ops cuda_records;

@@ -164,6 +164,14 @@ DEVICE void put(int bf16, unsigned V, void *p, size_t i, float *f, int add)
     store(bf16, V, p, i, f);
 }
 
+/* Where element i of a tensor of c channels and hw pixels lies in the host's order: row n, channel k, pixel p
+ * at (n * c + k) * hw + p instead of (n * hw + p) * c + k. */
+DEVICE size_t dense_at(size_t i, size_t c, size_t hw)
+{
+    size_t n = i / (c * hw), p = i / c % hw;
+    return (n * c + i % c) * hw + p;
+}
+
 /* A kernel for each kind of element and width, from one DEVICE function name(bf16, V, ...): name_f1, name_f4,
  * name_b1, name_b8. PARAMS and ARGS in LIST(). */
 #define LIST(...) __VA_ARGS__

@@ -1,14 +1,6 @@
 /* Between memory orders and element types. */
 #include "kernel.h"
 
-/* Row n, channel c, pixel p: dense (n * C + c) * HW + p; here (n * HW + p) * C + c. Threads run along the
- * tensor, so one side of the copy is in order; the sizes are those of images and of what tests look at. */
-DEVICE size_t dense_at(size_t i, size_t c, size_t hw)
-{
-    size_t n = i / (c * hw), p = i / c % hw;
-    return (n * c + i % c) * hw + p;
-}
-
 KERNEL(to_dense, int bf16, const void *x, float *dense, size_t count, size_t c, size_t hw)
 {
     PHASE GRID_LOOP(i, count) load(bf16, 1, x, i, &dense[dense_at(i, c, hw)]);

@@ -1,0 +1,518 @@
+/* The matching loss of net/match.c, whose formulas and names these are. Nothing comes to the host, and the
+ * launches depend on sizes only: labels, the iteration and what is in the memory are looked up here.
+ *
+ *   count_pools      rows of each pool
+ *   collect          features as float, sorted by pool; S2 from the memory, and S1 into it
+ *   measure          squared distances of all pairs of a pool, from differences
+ *   select (4 times) a digit of the medians: exact, from counts
+ *   evaluate         the kernels, Q in parts, dQ/dd2
+ *   finish           Match, and the factor of each pool's gradient
+ *   descend          the gradient
+ *
+ * Distances and gradients are summed in float over 32 terms and in double from there on; Q is double. */
+#include "kernel.h"
+
+enum { TILE = 32, SIDE = 16 };             /* rows of a tile of pairs; threads along it */
+enum { SELECTORS = 128, COUNTABLE = 255 }; /* threads; values that a thread counts in bytes */
+enum { COLUMNS = 64, ROWS = 8 };           /* of the gradient: features a tile, rows a thread */
+
+static const double SMOOTH = 1e-6; /* e */
+
+/* ---- rows, pools, pairs ---- */
+
+/* The pool of a row of S1 and S2; m->pools: it is in none. */
+DEVICE unsigned pool_of(const struct match_job *m, unsigned row)
+{
+    if (!m->o.conditional) return 0;
+    const int k = row < m->m1 || !m->old.h ? m->label[row] : (int)m->old.label[row - m->m1];
+    return k >= 0 && (unsigned)k < m->pools ? (unsigned)k : m->pools;
+}
+
+DEVICE unsigned pairs_of(unsigned n) { return n ? n * (n - 1) / 2 : 0; }
+
+DEVICE int takes_part(const struct match_job *m, unsigned k) { return m->n1[k] && m->n[k] > m->n1[k]; }
+
+/* Where the pair of places i < j lies, both of pool k. */
+DEVICE size_t pair_at(const struct match_job *m, unsigned k, unsigned i, unsigned j)
+{
+    return (size_t)m->first_pair[k] + pairs_of(j - m->first[k]) + (i - m->first[k]);
+}
+
+DEVICE struct match_control control_of(const struct match_job *m)
+{
+    const struct moment *now = m->now;
+    struct match_control c;
+    c.weight = m->lambda * warmup_share(m->warmup, now->iteration, now->ce_average, m->classes) * m->every;
+    c.applied = now->iteration % (uint64_t)m->every == 0 && (!m->old.h || *m->old.n > 0);
+    c.members = c.pairs = 0; /* collect knows */
+    return c;
+}
+
+/* A block a pool. */
+KERNEL(count_pools, struct match_job m)
+{
+    SHARED(unsigned, n, 2 * THREADS);
+    const unsigned k = blockIdx.x;
+    PHASE
+    {
+        unsigned in[2] = { 0, 0 };
+        for (unsigned row = threadIdx.x; row < m.m; row += blockDim.x)
+            if (pool_of(&m, row) == k) in[row >= m.m1]++;
+        n[2 * threadIdx.x] = in[0];
+        n[2 * threadIdx.x + 1] = in[1];
+    }
+    BLOCK_SUM(n, THREADS, 2);
+    PHASE
+    {
+        if (threadIdx.x) continue;
+        m.n1[k] = n[0];
+        m.n[k] = n[0] + n[1];
+        if (!k) *m.control = control_of(&m);
+    }
+}
+
+enum { MEMBERS_BEFORE, PAIRS_BEFORE, RANK, MEMBERS, PAIRS, COUNTS };
+
+/* This thread's part of the counts that tell where a row of pool k goes. */
+DEVICE void count_before(const struct match_job *m, unsigned row, unsigned k, unsigned *n)
+{
+    for (unsigned i = 0; i < COUNTS; i++) n[i] = 0;
+    for (unsigned j = threadIdx.x; j < m->pools; j += blockDim.x) {
+        if (j < k) n[MEMBERS_BEFORE] += m->n[j], n[PAIRS_BEFORE] += pairs_of(m->n[j]);
+        n[MEMBERS] += m->n[j];
+        n[PAIRS] += pairs_of(m->n[j]);
+    }
+    for (unsigned i = threadIdx.x; i < row; i += blockDim.x) n[RANK] += pool_of(m, i) == k;
+}
+
+/* Feature t of a row. What comes out of the memory makes room for the row that takes its place. */
+DEVICE float feature(const struct match_job *m, unsigned row, unsigned t)
+{
+    float f, next;
+    if (row < m->m1 || !m->old.h) {
+        load(m->bf16, 1, m->h, (size_t)row * m->d + t, &f);
+        return f;
+    }
+    float *old = m->old.h + (size_t)(row - m->m1) * m->d + dense_at(t, m->c, m->d / m->c);
+    f = *old;
+    load(m->bf16, 1, m->h, (size_t)(row - m->m1) * m->d + t, &next);
+    if (!m->hold) *old = next;
+    return f;
+}
+
+/* A block a row. */
+KERNEL(collect, struct match_job m)
+{
+    SHARED(unsigned, n, COUNTS *THREADS);
+    SHARED(unsigned, bad, THREADS);
+    const unsigned row = blockIdx.x, k = pool_of(&m, row);
+    PHASE count_before(&m, row, k, &n[COUNTS * threadIdx.x]);
+    BLOCK_SUM(n, THREADS, COUNTS);
+    PHASE
+    {
+        float *x = m.x + (size_t)(n[MEMBERS_BEFORE] + n[RANK]) * m.d;
+        bad[threadIdx.x] = 0;
+        for (unsigned t = threadIdx.x; t < m.d; t += blockDim.x) {
+            x[t] = feature(&m, row, t);
+            bad[threadIdx.x] |= (float_bits(x[t]) & 0x7f800000u) == 0x7f800000u;
+        }
+    }
+    BLOCK_SUM(bad, THREADS, 1);
+    PHASE
+    {
+        if (threadIdx.x) continue;
+        const unsigned place = n[MEMBERS_BEFORE] + n[RANK];
+        m.order[place] = row;
+        m.pool[place] = k;
+        m.bad[row] = bad[0];
+        if (k < m.pools && !n[RANK]) m.first[k] = n[MEMBERS_BEFORE], m.first_pair[k] = n[PAIRS_BEFORE];
+        if (!row) m.control->members = n[MEMBERS], m.control->pairs = n[PAIRS];
+    }
+}
+
+/* ---- distances ---- */
+
+/* TILE rows from place `first` on, TILE features from t on; what lies outside is 0. */
+DEVICE void load_tile(const struct match_job *m, unsigned first, unsigned t, float *tile)
+{
+    for (unsigned i = threadIdx.x; i < TILE * TILE; i += blockDim.x) {
+        const unsigned row = first + i / TILE, at = t + i % TILE;
+        tile[i / TILE * (TILE + 1) + i % TILE] = row < m->m && at < m->d ? m->x[(size_t)row * m->d + at] : 0;
+    }
+}
+
+/* Pair q of a thread: rows y, y + SIDE of one tile, and x, x + SIDE of the other. */
+DEVICE unsigned tile_row(unsigned q) { return threadIdx.x / SIDE + q / 2 * SIDE; }
+DEVICE unsigned tile_column(unsigned q) { return threadIdx.x % SIDE + q % 2 * SIDE; }
+
+DEVICE void add_distances(const float *a, const float *b, double *d2)
+{
+    float s[4] = { 0 };
+    for (unsigned t = 0; t < TILE; t++)
+        for (unsigned q = 0; q < 4; q++) {
+            const float z = a[tile_row(q) * (TILE + 1) + t] - b[tile_column(q) * (TILE + 1) + t];
+            s[q] += z * z;
+        }
+    for (unsigned q = 0; q < 4; q++) d2[q] += (double)s[q];
+}
+
+/* A block a tile of pairs i < j. Tiles without a pool in common have none. */
+KERNEL(measure, struct match_job m)
+{
+    const unsigned i0 = blockIdx.y * TILE, j0 = blockIdx.x * TILE;
+    const unsigned last = i0 + TILE < m.m ? i0 + TILE - 1 : m.m - 1;
+    if (!m.control->applied || j0 < i0 || (j0 > i0 && m.pool[last] != m.pool[j0])) return;
+    SHARED(float, a, TILE *(TILE + 1));
+    SHARED(float, b, TILE *(TILE + 1));
+    PRIVATE(double, d2, 4);
+    PHASE for (unsigned q = 0; q < 4; q++) MY(d2)[q] = 0;
+    for (unsigned t = 0; t < m.d; t += TILE) {
+        PHASE
+        {
+            load_tile(&m, i0, t, a);
+            load_tile(&m, j0, t, b);
+        }
+        PHASE add_distances(a, b, MY(d2));
+    }
+    PHASE for (unsigned q = 0; q < 4; q++)
+    {
+        const unsigned i = i0 + tile_row(q), j = j0 + tile_column(q);
+        if (i < j && j < m.m && m.pool[i] == m.pool[j] && m.pool[i] < m.pools)
+            m.pair[pair_at(&m, m.pool[i], i, j)] = (float)MY(d2)[q];
+    }
+}
+
+/* ---- medians: squared distances are >= 0, so their bits have their order ---- */
+
+DEVICE void list_of(const struct match_job *m, unsigned list, unsigned *first, unsigned *n)
+{
+    const int pooled = m->o.bandwidth == BANDWIDTH_POOLED;
+    *n = pooled ? m->control->pairs : takes_part(m, list) ? pairs_of(m->n[list]) : 0;
+    *first = pooled || !*n ? 0 : m->first_pair[list];
+}
+
+DEVICE unsigned digit_shift(int pass) { return 24 - 8 * (unsigned)pass; }
+DEVICE unsigned *counts_of(const struct match_job *m, int pass, unsigned list)
+{
+    return m->count + ((size_t)(pass % 2) * m->lists + list) * m->chunks * MATCH_DIGITS;
+}
+
+/* After `passes` passes: what they tell of the median. Before any of them: of n values the lower middle one
+ * is wanted. total: of each digit in the last pass, all chunks together. */
+DEVICE void read_digit(const struct match_job *m, int passes, unsigned list, unsigned n, unsigned *total,
+                       struct match_digit *found)
+{
+    const unsigned *counts = passes ? counts_of(m, passes - 1, list) : NULL;
+    PHASE
+    {
+        if (!passes && !threadIdx.x) found->value = 0, found->rank = (n - 1) / 2;
+        for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += blockDim.x) {
+            total[b] = 0;
+            for (unsigned i = 0; counts && i < m->chunks; i++) total[b] += counts[i * MATCH_DIGITS + b];
+        }
+    }
+    if (!passes) return;
+    const struct match_digit before = m->digit[(size_t)(passes - 1) * m->lists + list];
+    PHASE for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += blockDim.x)
+    {
+        unsigned below = 0;
+        for (unsigned i = 0; i < b; i++) below += total[i];
+        if (before.rank < below || before.rank - below >= total[b]) continue;
+        found->value = before.value | b << digit_shift(passes - 1);
+        found->rank = before.rank - below;
+    }
+}
+
+/* Counts the digits of this thread's values in bytes of its own. */
+DEVICE void count_digits(const struct match_job *m, int pass, uint32_t value, unsigned from, unsigned to,
+                         uint8_t *count)
+{
+    for (unsigned i = from + threadIdx.x; i < to; i += SELECTORS) {
+        const uint32_t bits = float_bits(m->pair[i]);
+        if (pass && (bits ^ value) >> (digit_shift(pass) + 8)) continue;
+        count[(bits >> digit_shift(pass) & 255) * SELECTORS + threadIdx.x]++;
+    }
+}
+
+/* Sum of the bytes of digit b; threads begin at different words, to read from different banks. */
+DEVICE unsigned bytes_of(const uint32_t *count, unsigned b)
+{
+    unsigned sum = 0;
+    for (unsigned i = 0; i < SELECTORS / 4; i++) {
+        const uint32_t four = count[b * (SELECTORS / 4) + (i + threadIdx.x) % (SELECTORS / 4)];
+        sum += (four & 255) + (four >> 8 & 255) + (four >> 16 & 255) + (four >> 24);
+    }
+    return sum;
+}
+
+/* Of the values [from, to): the least that is above all with these leading digits, and the sum. */
+DEVICE void look_above(const struct match_job *m, uint32_t value, unsigned from, unsigned to, float *above,
+                       double *sum)
+{
+    *above = bits_float(0x7f800000u);
+    *sum = 0;
+    for (unsigned i = from + threadIdx.x; i < to; i += SELECTORS) {
+        const float f = m->pair[i];
+        *sum += (double)f;
+        if (float_bits(f) >> 8 > value >> 8 && f < *above) *above = f;
+    }
+}
+
+/* A block a chunk of a list. */
+KERNEL(select, struct match_job m, int pass)
+{
+    SHARED(uint32_t, count, MATCH_DIGITS * SELECTORS / 4);
+    SHARED(unsigned, total, MATCH_DIGITS);
+    SHARED(struct match_digit, now, 1);
+    SHARED(float, above, SELECTORS);
+    SHARED(double, sum, SELECTORS);
+    const unsigned list = blockIdx.y, chunk = list * m.chunks + blockIdx.x;
+    unsigned first, n;
+    if (!m.control->applied) return;
+    list_of(&m, list, &first, &n);
+    if (!n) return;
+    read_digit(&m, pass, list, n, total, now);
+    const unsigned each = (n + m.chunks - 1) / m.chunks, skip = each * blockIdx.x < n ? each * blockIdx.x : n;
+    const unsigned from = first + skip, to = first + (n - skip < each ? n : skip + each);
+    PHASE
+    {
+        if (!blockIdx.x && !threadIdx.x) m.digit[(size_t)pass * m.lists + list] = now[0];
+        for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += SELECTORS) total[b] = 0;
+    }
+    for (unsigned at = from; at < to; at += SELECTORS * COUNTABLE) {
+        PHASE for (unsigned i = threadIdx.x; i < MATCH_DIGITS * SELECTORS / 4; i += SELECTORS) count[i] = 0;
+        PHASE count_digits(&m, pass, now[0].value, at,
+                           to - at < SELECTORS * COUNTABLE ? to : at + SELECTORS * COUNTABLE,
+                           (uint8_t *)count);
+        PHASE for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += SELECTORS) total[b] += bytes_of(count, b);
+    }
+    PHASE for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += SELECTORS)
+        counts_of(&m, pass, list)[blockIdx.x * MATCH_DIGITS + b] = total[b];
+    if (pass < MATCH_PASSES - 1) return;
+    PHASE look_above(&m, now[0].value, from, to, &above[threadIdx.x], &sum[threadIdx.x]);
+    BLOCK_SUM(sum, SELECTORS, 1);
+    PHASE
+    {
+        if (threadIdx.x) continue;
+        for (unsigned i = 1; i < SELECTORS; i++) above[0] = above[i] < above[0] ? above[i] : above[0];
+        m.above[chunk] = above[0];
+        m.sum[chunk] = sum[0];
+    }
+}
+
+/* The value behind the one found, which is the last of its kind. */
+DEVICE float next_above(const struct match_job *m, unsigned list, const unsigned *total, uint32_t value)
+{
+    for (unsigned b = (value & 255) + 1; b < MATCH_DIGITS; b++)
+        if (total[b]) return bits_float((value & ~255u) | b);
+    float above = m->above[list * m->chunks];
+    for (unsigned i = 1; i < m->chunks; i++) {
+        const float f = m->above[list * m->chunks + i];
+        above = f < above ? f : above;
+    }
+    return above;
+}
+
+/* Median of a list, or where that is 0 the mean. */
+DEVICE double median_of(const struct match_job *m, unsigned list, unsigned *total, struct match_digit *found)
+{
+    unsigned first, n;
+    list_of(m, list, &first, &n);
+    read_digit(m, MATCH_PASSES, list, n, total, found);
+    const float low = bits_float(found->value);
+    float high = low;
+    if (n % 2 == 0 && found->rank + 1 == total[found->value & 255])
+        high = next_above(m, list, total, found->value);
+    const double middle = (double)low + ((double)high - (double)low) / 2;
+    if (middle > 0) return middle;
+    double sum = 0;
+    for (unsigned i = 0; i < m->chunks; i++) sum += m->sum[list * m->chunks + i];
+    return sum / n;
+}
+
+/* ---- Q ---- */
+
+/* Weight of the pair of the i-th and the j-th row of a pool in Q: both orders within a half, hence the 2. */
+DEVICE double pair_weight(double n1, double n2, int i_first, int j_first)
+{
+    return j_first ? 2 / (n1 * n1) : i_first ? -2 / (n1 * n2) : 2 / (n2 * n2);
+}
+
+/* Returns weight times K - 1, and turns the distance into the derivative of that. */
+DEVICE double pair_term(const struct match_options *o, float *d2, double weight, double s)
+{
+    double sum = 0, slope = 0;
+    for (int l = 0; l < o->kernels; l++, s *= o->kernel_mul) {
+        const double minus1 = expm1(-(double)*d2 / s);
+        sum += minus1;
+        slope -= (minus1 + 1) / s;
+    }
+    *d2 = (float)(weight / o->kernels * slope);
+    return weight / o->kernels * sum;
+}
+
+/* A block a chunk of a pool: every chunks-th of its rows with those before. */
+KERNEL(evaluate, struct match_job m)
+{
+    SHARED(unsigned, total, MATCH_DIGITS);
+    SHARED(struct match_digit, found, 1);
+    SHARED(double, q, SELECTORS);
+    const unsigned k = blockIdx.y;
+    if (!m.control->applied || !takes_part(&m, k)) return;
+    double s = m.o.fixed;
+    if (m.o.bandwidth != BANDWIDTH_FIXED) s = median_of(&m, m.lists > 1 ? k : 0, total, found);
+    const unsigned n1 = m.n1[k], n = m.n[k];
+    PHASE
+    {
+        double sum = 0;
+        for (unsigned j = blockIdx.x + 1; s > 0 && j < n; j += m.chunks)
+            for (unsigned i = threadIdx.x; i < j; i += SELECTORS)
+                sum += pair_term(&m.o, &m.pair[(size_t)m.first_pair[k] + pairs_of(j) + i],
+                                 pair_weight(n1, n - n1, i < n1, j < n1), s);
+        q[threadIdx.x] = sum;
+    }
+    BLOCK_SUM(q, SELECTORS, 1);
+    PHASE if (!threadIdx.x) m.q[k * m.chunks + blockIdx.x] = q[0];
+}
+
+/* MMD of pool k, and dMMD/dQ into its factor. */
+DEVICE double pool_value(const struct match_job *m, unsigned k)
+{
+    double q = 0;
+    for (unsigned i = 0; i < m->chunks; i++) q += m->q[k * m->chunks + i];
+    m->factor[k] = 0;
+    if (q <= 0) return 0; /* rounding below 0: clamped, and no slope there */
+    const double root = sqrt(q + SMOOTH);
+    m->factor[k] = m->o.root ? 1 / (2 * root) : 1;
+    return m->o.root ? root - sqrt(SMOOTH) : q;
+}
+
+enum { VALUE, TAKERS, BAD, RESULTS };
+
+/* One block. */
+KERNEL(finish, struct match_job m)
+{
+    SHARED(double, sum, RESULTS *THREADS);
+    const int applied = m.control->applied;
+    PHASE
+    {
+        double *s = &sum[RESULTS * threadIdx.x];
+        s[VALUE] = s[TAKERS] = s[BAD] = 0;
+        for (unsigned k = threadIdx.x; applied && k < m.pools; k += THREADS)
+            if (takes_part(&m, k)) s[VALUE] += pool_value(&m, k), s[TAKERS]++;
+        for (unsigned i = threadIdx.x; applied && i < m.m; i += THREADS) s[BAD] += m.bad[i];
+    }
+    BLOCK_SUM(sum, THREADS, RESULTS);
+    const double shares = m.o.present && m.o.conditional ? sum[TAKERS] : m.pools;
+    PHASE
+    {
+        for (unsigned k = threadIdx.x; applied && k < m.pools; k += THREADS)
+            if (takes_part(&m, k)) m.factor[k] *= 2 / shares;
+        for (unsigned i = threadIdx.x; m.old.h && !m.hold && i < m.m - m.m1; i += THREADS)
+            m.old.label[i] = (float)m.label[i];
+        if (threadIdx.x) continue;
+        if (m.old.h && !m.hold) *m.old.n = 1;
+        *m.match = !applied ? -1 : sum[BAD] > 0 ? (double)NAN : sum[TAKERS] > 0 ? sum[VALUE] / shares : 0;
+    }
+}
+
+/* ---- gradient: of row a, factor * sum_b 2 dQ/dd2(a,b) (a - b) ---- */
+
+DEVICE float coefficient(const struct match_job *m, unsigned a, unsigned b)
+{
+    if (a == b || a >= m->m || b >= m->m || m->pool[a] != m->pool[b]) return 0;
+    const unsigned k = m->pool[a];
+    if (k == m->pools || !takes_part(m, k)) return 0;
+    return m->pair[a < b ? pair_at(m, k, a, b) : pair_at(m, k, b, a)];
+}
+
+/* TILE x TILE coefficients; threads run along the side on which they lie together. */
+DEVICE void load_coefficients(const struct match_job *m, unsigned a0, unsigned b0, float *tile)
+{
+    for (unsigned i = threadIdx.x; i < TILE * TILE; i += blockDim.x) {
+        const unsigned slow = i / TILE, fast = i % TILE, a = b0 > a0 ? fast : slow, b = b0 > a0 ? slow : fast;
+        tile[a * (TILE + 1) + b] = coefficient(m, a0 + a, b0 + b);
+    }
+}
+
+DEVICE float x_at(const struct match_job *m, unsigned place, unsigned t)
+{
+    return place < m->m && t < m->d ? m->x[(size_t)place * m->d + t] : 0;
+}
+
+/* Adds the terms of TILE rows b to the gradients of ROWS rows a at one feature. */
+DEVICE void add_pulls(const float *coefficients, const float *a, const float *b, double *g)
+{
+    float s[ROWS] = { 0 };
+    for (unsigned j = 0; j < TILE; j++)
+        for (unsigned i = 0; i < ROWS; i++)
+            s[i] += coefficients[i * (TILE + 1) + j] * (a[i] - b[j * COLUMNS]);
+    for (unsigned i = 0; i < ROWS; i++) g[i] += (double)s[i];
+}
+
+/* The gradient of a place at feature t goes where the row is. */
+DEVICE void put_gradient(const struct match_job *m, unsigned place, unsigned t, double g, void *gx, int add)
+{
+    if (place >= m->m || t >= m->d || m->order[place] >= m->rows_back) return;
+    const unsigned row = m->order[place], k = m->pool[place];
+    const int learns = m->control->applied && row < m->learners && k < m->pools && takes_part(m, k);
+    float f = learns ? (float)(m->control->weight * m->factor[k] * g) : 0;
+    if (learns || !add) put(m->bf16, 1, gx, (size_t)row * m->d + t, &f, add);
+}
+
+/* Where the rows that share a pool with places [a0, a0 + TILE) end; they begin at m->first of the first. */
+DEVICE unsigned end_of(const struct match_job *m, unsigned a0)
+{
+    const unsigned k = m->pool[a0 + TILE < m->m ? a0 + TILE - 1 : m->m - 1];
+    return k < m->pools ? m->first[k] + m->n[k] : m->control->members;
+}
+
+/* A block takes TILE places and COLUMNS features. */
+KERNEL(descend, struct match_job m, void *gx, int add)
+{
+    SHARED(float, coefficients, TILE *(TILE + 1));
+    SHARED(float, x, TILE *COLUMNS);
+    PRIVATE(float, own, ROWS);
+    PRIVATE(double, g, ROWS);
+    const unsigned a0 = blockIdx.x * TILE, t0 = blockIdx.y * COLUMNS, k = m.pool[a0];
+    PHASE for (unsigned i = 0; i < ROWS; i++)
+    {
+        MY(own)[i] = x_at(&m, a0 + threadIdx.x / COLUMNS * ROWS + i, t0 + threadIdx.x % COLUMNS);
+        MY(g)[i] = 0;
+    }
+    const unsigned first = k < m.pools ? m.first[k] : m.m, end = m.control->applied ? end_of(&m, a0) : 0;
+    for (unsigned b0 = first; b0 < end; b0 += TILE) {
+        PHASE
+        {
+            load_coefficients(&m, a0, b0, coefficients);
+            for (unsigned i = threadIdx.x; i < TILE * COLUMNS; i += blockDim.x)
+                x[i] = x_at(&m, b0 + i / COLUMNS, t0 + i % COLUMNS);
+        }
+        PHASE add_pulls(coefficients + threadIdx.x / COLUMNS * ROWS * (TILE + 1), MY(own),
+                        x + threadIdx.x % COLUMNS, MY(g));
+    }
+    PHASE for (unsigned i = 0; i < ROWS; i++) put_gradient(&m, a0 + threadIdx.x / COLUMNS * ROWS + i,
+                                                           t0 + threadIdx.x % COLUMNS, MY(g)[i], gx, add);
+}
+
+LAUNCHERS
+int kernel_match(const struct cuda *cu, const struct match_job *m)
+{
+    const unsigned tiles = (m->m + TILE - 1) / TILE;
+    LAUNCH(cu, count_pools, m->pools, 1, THREADS, *m);
+    LAUNCH(cu, collect, m->m, 1, THREADS, *m);
+    LAUNCH(cu, measure, tiles, tiles, SIDE * SIDE, *m);
+    for (int pass = 0; m->o.bandwidth != BANDWIDTH_FIXED && pass < MATCH_PASSES; pass++)
+        LAUNCH(cu, select, m->chunks, m->lists, SELECTORS, *m, pass);
+    LAUNCH(cu, evaluate, m->chunks, m->pools, SELECTORS, *m);
+    LAUNCH(cu, finish, 1, 1, THREADS, *m);
+    return OK;
+}
+
+int kernel_match_back(const struct cuda *cu, const struct match_job *m, void *gx, int add)
+{
+    LAUNCH(cu, descend, (m->m + TILE - 1) / TILE, (m->d + COLUMNS - 1) / COLUMNS, TILE / ROWS * COLUMNS, *m,
+           gx, add);
+    return OK;
+}
+LAUNCHERS_END
