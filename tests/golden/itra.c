@@ -3,10 +3,11 @@
  *   itra FILE...
  *       The format of tests/golden/itra/: "key value" lines, then rows of h1, h2, sigma, match, g1, g2.
  *
- * Each file goes through match_compute, and, where both halves have as many rows, through a whole net as
- * well: an identity layer, [itra] on its output, a classifier of zeros, so that the gradient reaching the
- * features is that of the match alone. Prints the relative errors per file; exit status 1 where one is above
- * 1e-5 (float) or 1e-10 (double), 2 where a file cannot be read. */
+ * Each file goes through match_compute, through a backend that has a way of its own, and, where both halves
+ * have as many rows, through a whole net as well: an identity layer, [itra] on its output, a classifier of
+ * zeros, so that the gradient reaching the features is that of the match alone. Prints the relative errors
+ * per file; exit status 1 where one is above 1e-5 (float) or 1e-10 (double), 2 where a file cannot be read.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,6 +267,78 @@ static int through_match(const struct vector *v, struct errors *x, struct err *e
     return rc;
 }
 
+/* One step of a backend's own way: the workspace, the features with their gradient, the labels. */
+struct device {
+    struct backend *be;
+    struct tensor x, g;
+    void *label, *now, *match, *workspace;
+};
+
+static int device_memory(struct device *d, const struct vector *v, size_t workspace, struct err *e)
+{
+    const struct backend_ops *ops = d->be->ops;
+    size_t rows = (size_t)(v->half[0].m + v->half[1].m);
+    TRY(ops->alloc(d->be, d->x.bytes, &d->x.data, e));
+    TRY(ops->alloc(d->be, d->x.bytes, &d->g.data, e));
+    TRY(ops->alloc(d->be, rows * sizeof(int), &d->label, e));
+    TRY(ops->alloc(d->be, sizeof(struct moment), &d->now, e));
+    TRY(ops->alloc(d->be, sizeof(double), &d->match, e));
+    TRY(ops->alloc(d->be, workspace, &d->workspace, e));
+    TRY(ops->upload(d->be, d->now, &(struct moment){ .iteration = 1 }, sizeof(struct moment)));
+    for (int s = 0, row = 0; s < 2; row += v->half[s++].m) {
+        size_t n = (size_t)v->half[s].m;
+        TRY(ops->write(d->be, &d->x, row, v->half[s].m, v->half[s].h, 0));
+        TRY(ops->upload(d->be, (int *)d->label + row, v->half[s].label, n * sizeof(int)));
+    }
+    return OK;
+}
+
+static int device_step(struct device *d, const struct vector *v, const struct match_plan *p, struct errors *x)
+{
+    const struct backend_ops *ops = d->be->ops;
+    double match;
+    TRY(ops->match->forward(p, d->now, d->x.data, d->label, NULL, 0, d->match, d->workspace));
+    TRY(ops->match->backward(p, d->workspace, d->g.data, 0));
+    TRY(ops->download(d->be, &match, d->match, sizeof match));
+    x->match = off(match, v->match);
+    for (int s = 0, row = 0; s < 2; row += v->half[s++].m) {
+        size_t n = (size_t)v->half[s].m * (size_t)v->d;
+        real *g = mem_alloc(n, sizeof *g);
+        int rc = g ? ops->read(d->be, &d->g, row, v->half[s].m, g) : E_MEM;
+        if (!rc) x->g[s] = off_rows(g, v->half[s].g, n);
+        mem_free(g);
+        TRY(rc);
+    }
+    return OK;
+}
+
+static int on_device(struct device *d, const struct vector *v, struct errors *x, struct err *e)
+{
+    const struct backend_ops *ops = d->be->ops;
+    int m1 = v->half[0].m, m2 = v->half[1].m;
+    struct match_plan p = { 0 };
+    d->x.shape = (struct shape){ m1 + m2, v->d, 1, 1 };
+    TRY(ops->image(d->be, &d->x, e));
+    d->g = d->x;
+    struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0, options_of(v), 1, 0, 1 };
+    TRY(ops->match->plan(d->be, &desc, &p, e));
+    int rc = device_memory(d, v, p.workspace_bytes, e);
+    if (!rc) rc = device_step(d, v, &p, x);
+    ops->match->drop(&p);
+    return rc;
+}
+
+static int through_device(const struct vector *v, const char *name, struct errors *x, struct err *e)
+{
+    struct device d = { 0 };
+    TRY(backend_open(&d.be, name, 1, e));
+    int rc = on_device(&d, v, x, e);
+    void *const memory[] = { d.x.data, d.g.data, d.label, d.now, d.match, d.workspace };
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) d.be->ops->free(d.be, memory[i]);
+    backend_close(d.be);
+    return rc;
+}
+
 struct watch {
     struct backend *be;
     const struct vector *v;
@@ -363,10 +436,14 @@ static int through_net(const struct vector *v, struct errors *x, struct err *e)
 static int check(const char *path)
 {
     struct vector v = { .conditional = 1, .kernels = 5, .kernel_mul = 2, .root = 1, .bandwidth = "median" };
-    struct errors direct = { 0 }, net = { 0 };
+    struct errors direct = { 0 }, device = { 0 }, net = { 0 };
     struct err e = { 0 };
+    const char *own = NULL; /* a backend with a way of its own */
     int rc = vector_read(&v, path, &e), whole = 0;
     if (!rc) rc = through_match(&v, &direct, &e);
+    for (int i = 0; backend_at(i) && !own; i++)
+        if (backend_at(i)->match) own = backend_at(i)->name;
+    if (!rc && own) rc = through_device(&v, own, &device, &e);
     if (!rc && v.half[0].m == v.half[1].m) {
         whole = 1;
         rc = through_net(&v, &net, &e);
@@ -377,10 +454,11 @@ static int check(const char *path)
         return 2;
     }
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    int good = acceptable(&direct) && acceptable(&net);
+    int good = acceptable(&direct) && acceptable(&device) && acceptable(&net);
     printf("%-4s %-6s %-34s match %.1e sigma %.1e g1 %.1e g2 %.1e", good ? "ok" : "FAIL",
            sizeof(real) == sizeof(double) ? "double" : "float", name, direct.match, direct.sigma, direct.g[0],
            direct.g[1]);
+    if (own) printf("; on %s: match %.1e g1 %.1e g2 %.1e", own, device.match, device.g[0], device.g[1]);
     if (whole) printf("; in a net: match %.1e g1 %.1e g2 %.1e", net.match, net.g[0], net.g[1]);
     printf("\n");
     return good ? 0 : 1;

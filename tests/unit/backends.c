@@ -907,15 +907,16 @@ static void softmaxes(void **state)
 
 /* ---- losses of features: against net/match.c, where ref has none of its own ---- */
 
-enum grain { FINE, WHOLE, FEW, EQUAL, BAD };
+enum grain { FINE, WHOLE, NEAR, FEW, EQUAL, BAD };
 
 struct match_case {
     int m1, m2, classes, memory;
     struct shape row; /* of a feature map */
     int rows_back, first, add, every;
     double warmup;
-    enum grain grain; /* features: any; whole numbers; most of them 0; all 0; one NaN */
+    enum grain grain; /* features: any; whole numbers; nearly those; most of them 0; all 0; one NaN */
     struct match_options o;
+    int hold;
 };
 
 struct match_bed {
@@ -932,6 +933,7 @@ static real grained(enum grain grain, real x, size_t i)
 {
     switch (grain) {
     case WHOLE: return round(x);
+    case NEAR: return round(x) * (1 + (real)i / (1 << 22));
     case FEW: return i % 37 ? 0 : x;
     case EQUAL: return 0;
     case BAD: return i == 20 ? (real)NAN : x;
@@ -981,7 +983,7 @@ static void match_device(struct bench *b, struct match_bed *t, const struct matc
 {
     double *loss = grab(b, sizeof *loss);
     const struct match_ops *ops = b->be->ops->match;
-    assert_int_equal(ops->forward(p, t->then, t->x.data, t->dev_label, old, 0, loss, workspace), OK);
+    assert_int_equal(ops->forward(p, t->then, t->x.data, t->dev_label, old, t->k->hold, loss, workspace), OK);
     b->be->ops->download(b->be, &t->value, loss, sizeof *loss);
     if (isnan(t->value)) t->value = -2;
     assert_int_equal(ops->backward(p, workspace, t->gx.data, t->k->add), OK);
@@ -1004,6 +1006,10 @@ static struct match_bed match_bed(struct bench *b, const struct match_case *k)
 static void match_remember(struct bench *b, struct match_bed *t, const struct match_memory *old)
 {
     size_t rows = (size_t)t->x.shape.n, n = shape_count(t->x.shape);
+    if (t->k->hold) {
+        keep_vector(b, "memory", old->h, n);
+        return;
+    }
     t->old_h = host(b, n, sizeof(real));
     t->old_label = memcpy(host(b, rows, sizeof(int)), t->label, rows * sizeof(int));
     assert_int_equal(b->be->ops->read(b->be, &t->x, 0, (int)rows, t->old_h), OK);
@@ -1024,6 +1030,8 @@ static void match(struct bench *b, const void *arg)
     struct match_memory old = { grab(b, m2 * shape_row(k->row) * sizeof(real)), grab(b, m2 * sizeof(real)),
                                 grab(b, sizeof(real)) };
     b->be->ops->upload(b->be, old.n, &(real){ 0 }, sizeof(real));
+    b->be->ops->upload(b->be, old.h, host(b, m2 * shape_row(k->row), sizeof(real)),
+                       m2 * shape_row(k->row) * sizeof(real));
     struct match_desc desc = { &t.x,     k->m1, k->m2, k->classes, k->rows_back,
                                k->first, k->o,  .7,    k->warmup,  k->every };
     if (ops && ops->plan(b->be, &desc, &p, &e)) fail_msg("%s", e.msg);
@@ -1051,27 +1059,31 @@ static void matching(void **state)
                                       present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1, 0, 0 },
                                       plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1, 0, 0 };
     const struct match_case cases[] = {
-        /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain */
-        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c },
-        { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c },
-        { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c },
-        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 1, 1, 0, FINE, squared },
-        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 0, 1, 0, FINE, present },
-        { 30, 30, 3, 0, { 0, 33, 1, 1 }, 60, 0, 0, 1, 0, FINE, plain },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 1, 1, 0, FINE, plain },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 3, 0, FINE, c },
-        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c }, /* hardly a pair */
-        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present },
-        { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present },
-        { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, WHOLE, c },
-        { 50, 50, 3, 0, { 0, 2, 1, 1 }, 100, 0, 0, 1, 0, WHOLE, present },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, FEW, c },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present },
-        { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c },
-        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain }, /* more than bytes count */
+        /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain, options,
+           hold */
+        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c, 0 },
+        { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c, 0 },
+        { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c, 0 },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 1, 1, 0, FINE, squared, 0 },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 0, 1, 0, FINE, present, 0 },
+        { 30, 30, 3, 0, { 0, 33, 1, 1 }, 60, 0, 0, 1, 0, FINE, plain, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 1, 1, 0, FINE, plain, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 3, 0, FINE, c, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 1 },
+        { 50, 49, 3, 0, { 0, 1, 1, 1 }, 99, 0, 0, 1, 0, NEAR, c, 0 },
+        { 50, 50, 3, 0, { 0, 1, 1, 1 }, 100, 0, 0, 1, 0, NEAR, plain, 0 },
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c, 0 }, /* hardly a pair */
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present, 0 },
+        { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present, 0 },
+        { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, WHOLE, c, 0 },
+        { 50, 50, 3, 0, { 0, 2, 1, 1 }, 100, 0, 0, 1, 0, WHOLE, present, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, FEW, c, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present, 0 },
+        { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c, 0 },
+        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain, 0 }, /* more than bytes count */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];
