@@ -41,7 +41,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     l->on_host = 1;
     s->in = builder_buffer(b, shape_row(l->in[0]->x.shape) * sizeof(real), LIFE_HOST);
     s->out = builder_buffer(b, shape_count(l->out->x.shape) * sizeof(real), LIFE_HOST);
-    l->out->x.bytes = shape_count(l->out->x.shape) * sizeof(real);
+    TRY(l->be->ops->image(l->be, &l->out->x, e));
     return s->in && s->out ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[crop]: not enough memory");
 }
 
