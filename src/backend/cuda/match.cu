@@ -4,7 +4,7 @@
  *   count_pools      rows of each pool
  *   collect          features as float, sorted by pool; S2 from the memory, and S1 into it
  *   measure          squared distances of all pairs of a pool, from differences
- *   select (4 times) a digit of the medians: exact, from counts
+ *   select_digit     4 times: a digit of the medians: exact, from counts
  *   evaluate         the kernels, Q in parts, dQ/dd2
  *   finish           Match, and the factor of each pool's gradient
  *   descend          the gradient
@@ -259,7 +259,7 @@ DEVICE void look_above(const struct match_job *m, uint32_t value, unsigned from,
 }
 
 /* A block a chunk of a list. */
-KERNEL(select, struct match_job m, int pass)
+KERNEL(select_digit, struct match_job m, int pass)
 {
     SHARED(uint32_t, count, MATCH_DIGITS * SELECTORS / 4);
     SHARED(unsigned, total, MATCH_DIGITS);
@@ -503,7 +503,7 @@ int kernel_match(const struct cuda *cu, const struct match_job *m)
     LAUNCH(cu, collect, m->m, 1, THREADS, *m);
     LAUNCH(cu, measure, tiles, tiles, SIDE * SIDE, *m);
     for (int pass = 0; m->o.bandwidth != BANDWIDTH_FIXED && pass < MATCH_PASSES; pass++)
-        LAUNCH(cu, select, m->chunks, m->lists, SELECTORS, *m, pass);
+        LAUNCH(cu, select_digit, m->chunks, m->lists, SELECTORS, *m, pass);
     LAUNCH(cu, evaluate, m->chunks, m->pools, SELECTORS, *m);
     LAUNCH(cu, finish, 1, 1, THREADS, *m);
     return OK;
