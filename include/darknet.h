@@ -50,11 +50,13 @@ typedef struct {
 
 /* All zero, or NULL in its place: as the cfg says, inference only, on the default device. */
 typedef struct {
-    const char *device;     /* "cpu", "ref"; NULL: the first that was built in */
-    int threads;            /* compute threads; 0: one per processor */
-    int train;              /* 1: for dn_step: parameters get gradients and momenta (3 times the memory) */
-    int rows;               /* images per pass of dn_predict; 0: batch / subdivisions of the cfg */
-    uint64_t seed;          /* of initial weights, dropout, policy=random */
+    const char *device;    /* "cuda", "cuda:1", "cpu", "ref"; NULL: the first that was built in */
+    int threads;           /* compute threads; 0: one per processor */
+    int train;             /* 1: for dn_step: parameters get gradients and momenta (3 times the memory) */
+    int rows;              /* images per pass of dn_predict; 0: batch / subdivisions of the cfg */
+    uint64_t seed;         /* of initial weights, dropout, policy=random */
+    const char *precision; /* "fp32", "tf32", "bf16": replaces precision= of the cfg; NULL: as the cfg says */
+    int deterministic;     /* 1: the same bits from run to run; on a CPU they always are */
     const char *const *set; /* "section.key=value" each, replacing what the cfg says; NULL-terminated */
     void (*say)(void *, const char *line); /* gets warnings, one line each; NULL: they are dropped */
     void *say_ctx;                         /* its first argument */

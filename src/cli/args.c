@@ -18,7 +18,7 @@ enum flag_type {
     FLAG_SHARE,   /* double between 0 and 1 */
     FLAG_TEXT,    /* const char * */
     FLAG_SET,     /* goes to cli.set */
-    FLAG_GPU      /* refused with a reason */
+    FLAG_GPU      /* int: 1 + its number */
 };
 struct flag {
     const char *name;
@@ -58,9 +58,14 @@ static const struct flag flags[] = {
     { "threads", FLAG_THREADS, AT(threads), NETS, "N", "threads that compute (one per core)" },
     { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what computes: see darknet version" },
     { "set", FLAG_SET, 0, NETS, "SECTION.KEY=VALUE", "override a key of the cfg; repeatable" },
-    { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "accepted: this build computes on the CPU" },
-    { "i", FLAG_GPU, 0, NETS, NULL, NULL },
-    { "gpus", FLAG_GPU, 0, NETS, NULL, NULL },
+    { "i", FLAG_GPU, AT(gpu), NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
+    { "gpus", FLAG_GPU, AT(gpu), NETS, "N", "the same" },
+    { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "compute on the CPU" },
+    { "precision", FLAG_TEXT, AT(precision), NETS, "WORD", "fp32, tf32 or bf16 (precision= of [net])" },
+    { "deterministic", FLAG_SWITCH, AT(deterministic), NETS, NULL,
+      "the same bits from run to run (CPU: always; GPU: slower)" },
+    { "eager", FLAG_SWITCH, AT(eager), CMD_TRAIN, NULL,
+      "GPU: layer by layer, losses at once: to find what fails" },
     { "out", FLAG_TEXT, AT(out), CMD_PREPARE, "PREFIX",
       "what the files' names begin with (DIR's name, here)" },
     { "valid", FLAG_SHARE, AT(valid), CMD_PREPARE, "FRACTION", "share of each class that validates (.1)" },
@@ -94,7 +99,7 @@ static int unknown_flag(const char *given, const char *name, unsigned command, s
     const char *known[NFLAGS];
     size_t n = 0;
     for (int i = 0; i < NFLAGS; i++)
-        if (flags[i].commands & command && flags[i].type != FLAG_GPU) known[n++] = flags[i].name;
+        if (flags[i].commands & command) known[n++] = flags[i].name;
     const char *near = text_nearest(name, known, n, sizeof *known);
     return fail(e, E_ARG, "unknown flag %.60s%s%s%s (--help lists those of this command)", given,
                 near ? "; did you mean -" : "", near ? near : "", near ? "?" : "");
@@ -156,6 +161,20 @@ static int parse_share(const struct flag *f, const char *value, double *to, stru
     return fail(e, E_ARG, "-%s %.60s: expected a number between 0 and 1, as .1", f->name, value);
 }
 
+static int parse_gpu(const struct flag *f, const char *value, int *to, struct err *e)
+{
+    uint64_t v;
+    if (!value[strspn(value, "0123456789,")] && strchr(value, ','))
+        return fail(e, E_DEVICE, "-%s %.60s: a run takes one GPU so far: give one number", f->name, value);
+    if (parse_whole(value, INT_MAX - 1, &v))
+        return fail(e, E_ARG, "-%s %.60s: expected the number of a GPU, from 0 on", f->name, value);
+    if (*to && *to != (int)v + 1)
+        return fail(e, E_ARG, "-%s %.60s contradicts GPU %d, given before: give one of them", f->name, value,
+                    *to - 1);
+    *to = (int)v + 1;
+    return OK;
+}
+
 static int store_flag(struct cli *c, const struct flag *f, const char *value, struct err *e)
 {
     char *at = (char *)c + f->at;
@@ -169,9 +188,45 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
     case FLAG_SHARE: return parse_share(f, value, (double *)(void *)at, e);
     case FLAG_TEXT: *(const char **)(void *)at = value; return OK;
     case FLAG_SET: c->set[c->nset++] = value; return OK;
-    case FLAG_GPU: break;
+    case FLAG_GPU: return parse_gpu(f, value, (int *)(void *)at, e);
     }
-    return fail(e, E_DEVICE, "-%s %.60s: this build has no GPU backend; leave the flag out", f->name, value);
+    return fail(e, E_ARG, "-%s: a flag of no type", f->name);
+}
+
+/* ---- which device ---- */
+
+static const struct backend_ops *first_backend(int gpu)
+{
+    for (int i = 0; backend_at(i); i++)
+        if (gpu == !strcmp(backend_at(i)->name, "cuda")) return backend_at(i);
+    return NULL;
+}
+
+static int check_conflicts(const struct cli *c, struct err *e)
+{
+    if (c->gpu && c->nogpu)
+        return fail(e, E_ARG, "-nogpu contradicts -i and -gpus (GPU %d): give one of them", c->gpu - 1);
+    if (c->gpu && c->device)
+        return fail(e, E_ARG, "-device %.60s beside -i or -gpus (GPU %d): give one of them", c->device,
+                    c->gpu - 1);
+    if (c->nogpu && c->device && !strncmp(c->device, "cuda", strcspn(c->device, ":")))
+        return fail(e, E_ARG, "-nogpu contradicts -device %.60s: give one of them", c->device);
+    return OK;
+}
+
+static int choose_device(struct cli *c, struct err *e)
+{
+    TRY(check_conflicts(c, e));
+    if (c->nogpu && !c->device) c->device = first_backend(0)->name;
+    if (!c->gpu) return OK;
+    if (!first_backend(1))
+        return fail(e, E_DEVICE,
+                    "GPU %d: this program has no GPU backend: build it with make GPU=1, or leave -i and "
+                    "-gpus out",
+                    c->gpu - 1);
+    snprintf(c->gpu_device, sizeof c->gpu_device, "cuda:%d", c->gpu - 1);
+    c->device = c->gpu_device;
+    return OK;
 }
 
 /* Takes argv[*i] and, for a flag with a value, the word after it. */
@@ -223,7 +278,8 @@ int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, 
         }
         while (++i < argc) c->arg[c->narg++] = argv[i]; /* after --, nothing is a flag */
     }
-    return check_count(c, cmd, e);
+    TRY(check_count(c, cmd, e));
+    return c->help ? OK : choose_device(c, e);
 }
 
 void args_free(struct cli *c)

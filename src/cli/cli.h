@@ -26,8 +26,11 @@ struct cli {
     int help;
     int threads, workers; /* 0: one per core */
     uint64_t seed;
-    const char *device; /* NULL: the first one built in */
-    int nogpu, clear, verbose, letterbox, center;
+    const char *device;    /* as given, or what -i and -nogpu mean; NULL: the first one built in */
+    const char *precision; /* NULL: as the cfg says */
+    int gpu;               /* 1 + what -i or -gpus gives; 0: neither */
+    int nogpu, deterministic, eager, clear, verbose, letterbox, center;
+    char gpu_device[24];
     int top;          /* 0: as the data file says */
     int layer, limit; /* -1: the classifier's input; 0: all images */
     const char *resume, *metrics, *confusion, *list, *out;

@@ -34,6 +34,14 @@ static int check_classes(const struct session *s, const char *cfg, struct err *e
         d->path, d->classes, cfg, s->net->classes, d->classes);
 }
 
+static int open_device(struct session *s, const struct cli *c, struct err *e)
+{
+    TRY(backend_open(&s->be, c->device ? c->device : backend_at(0)->name, c->threads, e));
+    s->be->deterministic = c->deterministic;
+    s->be->eager = c->eager;
+    return OK;
+}
+
 static int open_net(struct session *s, const struct cli *c, const char *path, struct err *e)
 {
     struct cfg *cfg;
@@ -44,7 +52,8 @@ static int open_net(struct session *s, const struct cli *c, const char *path, st
         cfg_free(cfg);
         return rc;
     }
-    int rc = backend_open(&s->be, c->device ? c->device : backend_at(0)->name, c->threads, e);
+    int rc = c->precision ? net_set_precision(cfg, c->precision, e) : OK;
+    if (!rc) rc = open_device(s, c, e);
     if (!rc) return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
     cfg_free(cfg);
     return rc;

@@ -44,7 +44,9 @@ static int open_cfg(struct cfg **cfg, const char *path, const dn_options *o, str
         cfg_free(*cfg);
         return rc;
     }
-    return OK;
+    int rc = o->precision ? net_set_precision(*cfg, o->precision, e) : OK;
+    if (rc) cfg_free(*cfg);
+    return rc;
 }
 
 static int open_net(dn_net *d, const char *path, const dn_options *o, struct err *e)
@@ -52,6 +54,7 @@ static int open_net(dn_net *d, const char *path, const dn_options *o, struct err
     struct cfg *cfg;
     const struct notes notes = { o->say, o->say_ctx };
     TRY(backend_open(&d->be, o->device ? o->device : backend_at(0)->name, o->threads, e));
+    d->be->deterministic = o->deterministic != 0;
     TRY(open_cfg(&cfg, path, o, e));
     TRY(net_open(&d->net, cfg, d->be, o->seed, &notes, e));
     d->train = o->train != 0;

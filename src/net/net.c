@@ -110,6 +110,20 @@ static int config_check(struct net *n, int line, struct err *e)
     return OK;
 }
 
+int net_set_precision(struct cfg *cfg, const char *precision, struct err *e)
+{
+    char assignment[40];
+    int known = 0;
+    for (int i = 0; precision_names[i]; i++) known |= !strcmp(precision_names[i], precision);
+    if (!known) {
+        const char *near = text_nearest(precision, precision_names, PRECISION_COUNT, sizeof *precision_names);
+        return fail(e, E_ARG, "precision '%.20s': expected fp32, tf32 or bf16%s%s%s", precision,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    }
+    snprintf(assignment, sizeof assignment, "net.precision=%s", precision);
+    return cfg_override(cfg, assignment, e);
+}
+
 static int config_fits(const struct net *n, int line, struct err *e)
 {
     int p = n->config.precision;

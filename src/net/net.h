@@ -72,6 +72,8 @@ struct net {
 int net_open(struct net **, struct cfg *, struct backend *, uint64_t seed, const struct notes *,
              struct err *);
 void net_close(struct net *);
+/* Overrides precision= of a cfg before it becomes a net. */
+int net_set_precision(struct cfg *, const char *precision, struct err *);
 
 /* The layer whose output is what the classifier goes by: what the last [itra] or [center] sits on, else the
  * input of the last layer with weights. -1: that is the image itself. */

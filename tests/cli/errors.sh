@@ -61,8 +61,6 @@ bad_alone "a seed after a blank" "expected a whole number" classifier train mini
 bad_alone "a joined flag" "write -seed 5" classifier train mini.data good.cfg -seed=5
 bad_alone "an empty argument" "argument 2 is empty" classifier train mini.data ''
 bad_alone "an empty value" "-metrics: the value after it is empty" classifier train mini.data good.cfg -metrics ''
-bad_alone "a GPU" "no GPU" -i 0 classifier train mini.data good.cfg
-bad_alone "GPUs" "no GPU" classifier train mini.data good.cfg -gpus 0,1
 bad_alone "unknown device" "not one of those built in" classifier train mini.data good.cfg -device tpu
 bad_alone "-set without a value" "-set" classifier train mini.data good.cfg -set net.batch
 bad_alone "-set of no section" "-set" classifier train mini.data good.cfg -set nett.batch=3

@@ -215,6 +215,13 @@ static void errors_come_back_as_text(void **state)
     const dn_options device = { .device = "abacus" }, rows = { .rows = -1 };
     refused(dn_open(&n, path("a.cfg"), &device, &e), DN_DEVICE, "abacus");
     refused(dn_open(&n, path("a.cfg"), &rows, &e), DN_ARG, "rows=-1");
+    const dn_options precise = { .precision = "bf61" };
+    refused(dn_open(&n, path("a.cfg"), &precise, &e), DN_ARG, "did you mean bf16?");
+    const dn_options rounded = { .device = "ref", .precision = "bf16" };
+    refused(dn_open(&n, path("a.cfg"), &rounded, &e), DN_CFG, "device ref computes in fp32 only");
+    const dn_options exact = { .device = "ref", .precision = "fp32", .deterministic = 1 };
+    ok(dn_open(&n, path("a.cfg"), &exact, &e));
+    dn_close(n);
     const char *const set[] = { "itra.lambda=1", NULL };
     const dn_options other = { .set = set };
     refused(dn_open(&n, path("a.cfg"), &other, &e), DN_ARG, "no section [itra]");

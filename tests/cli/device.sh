@@ -1,0 +1,86 @@
+#!/bin/bash
+# Which device computes: -i, -gpus, -nogpu, -device, -precision, -deterministic, in this build and in whatever builds
+# with a GPU backend there are (its kernels on the host; the real one, on a machine without a GPU).
+. "$(dirname "$0")/common.inc"
+make_data
+make_cfg good.cfg
+
+# says WHAT WORDS COMMAND...: fails with one line, which fits the regular expression.
+says() {
+    local what=$1 words=$2 status
+    shift 2
+    timeout 60 "$program" "$@" >said.out 2>said.err </dev/null
+    status=$?
+    if [ $status -eq 1 ] && [ "$(wc -l <said.err)" -eq 1 ] && grep -qE "^darknet: .*($words)" said.err; then
+        pass
+    else
+        fail "$what ($program): exit status $status: $(head -n 2 said.err)"
+    fi
+}
+opens() { # opens WHAT FLAG...
+    local what=$1
+    shift
+    check "$what ($program)" timeout 60 "$program" ops good.cfg "$@"
+}
+
+everywhere() {
+    says "several GPUs" "takes one GPU so far" ops good.cfg -gpus 0,1
+    says "a GPU that is no number" "-i one: expected the number of a GPU" ops good.cfg -i one
+    says "a GPU below 0" "-i -1: expected the number of a GPU" ops good.cfg -i -1
+    says "two GPUs" "-gpus 1 contradicts GPU 0" ops good.cfg -i 0 -gpus 1
+    says "a GPU and none" "-nogpu contradicts -i" ops good.cfg -i 0 -nogpu
+    says "a GPU and the CPU" "-device ref beside -i" ops good.cfg -device ref -i 0
+    says "no GPU and one" "-nogpu contradicts -device cuda:0" ops good.cfg -nogpu -device cuda:0
+    says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
+    says "a precision that ref does not have" "device ref computes in fp32 only" ops good.cfg -device ref -precision bf16
+    says "a precision that the CPU does not have" "computes in fp32 only" ops good.cfg -nogpu -precision tf32
+    says "a misspelt flag" "did you mean -deterministic" ops good.cfg -determinstic
+    opens "-nogpu" -nogpu
+    opens "-nogpu with a device that is none" -nogpu -device ref
+    opens "-precision fp32" -nogpu -precision fp32
+    opens "-precision goes before the cfg" -nogpu -set net.precision=bf16 -precision fp32
+    "$program" classifier train --help >help
+    check "--help lists the flags ($program)" grep -qE '^ +-i N ' help
+    check "--help with a GPU" "$program" ops --help -i 0
+    "$program" classifier train mini.data good.cfg -nogpu -deterministic -set net.max_batches=2 >said.out 2>said.err
+    check "the device is told before training ($program)" grep -qE '^seed 1, device (cpu|ref), [0-9]' said.out
+}
+
+program=$DARKNET
+everywhere
+if [[ " $devices " != *cuda* ]]; then
+    says "a GPU without a backend for it" "no GPU backend: build it with make GPU=1" -i 0 ops good.cfg
+    says "the same by the other flag" "no GPU backend" ops good.cfg -gpus 0
+    says "the same by its name" "'cuda:0' is not one of those built in: " ops good.cfg -device cuda:0
+fi
+
+program=${GPU_HOST:-none}
+if [ -x "$program" ]; then
+    everywhere
+    "$program" version >version
+    check "cuda comes first" grep -q '^device cuda (default): .' version
+    says "a GPU that is not there" "cuda:7: there is 1 GPU" ops good.cfg -i 7
+    says "a GPU that is not there, by -gpus" "cuda:7: there is 1 GPU" ops good.cfg -gpus 7
+    says "a GPU that is not there, by its name" "cuda:7: there is 1 GPU" ops good.cfg -device cuda:7
+    for flags in "" "-i 0" "-gpus 0" "-device cuda" "-device cuda:0" "-i 0 -gpus 0" "-precision bf16" \
+        "-i 0 -precision tf32 -deterministic"; do
+        opens "device ${flags:-by default}" $flags
+    done
+else
+    skip "no build with the kernels of the GPU on the host"
+fi
+
+program=${GPU_REAL:-none}
+if [ ! -x "$program" ]; then
+    skip "no build with GPU=1"
+elif [ -e /dev/nvidiactl ]; then
+    skip "what a program for GPUs says without one: here is one"
+else
+    everywhere
+    "$program" version >version
+    check "its libraries are listed" grep -qE '^device cuda \(default\): .*cuDNN' version
+    for flags in "" "-i 0" "-device cuda:0 -precision bf16"; do
+        says "no GPU, asked for by '$flags'" "no NVIDIA driver .*-nogpu|finds no GPU.*-nogpu" ops good.cfg $flags
+    done
+fi
+finish
