@@ -144,6 +144,15 @@ $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 DATA_OBJ := $(filter $(B)/src/core/% $(B)/src/data/%,$(LIB_OBJ))
 $(B)/tests/unit/image $(B)/tests/unit/decoders: $(B)/tests/unit/%: $(B)/tests/unit/%.o $(DATA_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
+# The programs of tests/device/run.sh: the suites of the operations without cmocka, and one for CUDA's libraries alone.
+$(B)/plain/%.o: tests/%.c Makefile | $(REGISTRIES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests -Itests/device -c -o $@ $<
+$(B)/plain/%: $(B)/plain/%.o $(LIB_OBJ)
+	$(CC) -o $@ $^ $(LDLIBS)
+$(B)/tests/device/%.o: ALL_CFLAGS += -isystem $(CUDA)/include
+$(B)/tests/device/%: $(B)/tests/device/%.o
+	$(CC) -o $@ $^ $(LDLIBS)
 $(B)/tests/faults/memory: LDLIBS += -Wl,--wrap=mem_alloc,--wrap=mem_text,--wrap=mem_free
 
 # Set-up, every variant, every test: what .ci/run calls.
@@ -160,6 +169,11 @@ test:
 	@tests/all.sh
 
 check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(SHIM) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
+
+# Of a build with GPU=1, or with its kernels on the host.
+DEVICE_SUITES := unit/backends layers/parity
+check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(B)/tests/bench/step \
+              $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings)
 
 check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
 
@@ -201,6 +215,6 @@ $(B)/tests/bench/%: $(B)/tests/bench/%.o $(LIB_OBJ)
 clean:
 	rm -rf build darknet tests/bin
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all test check-programs check-images golden oracle-cfgs golden-torch fuzz lint demo bench clean FORCE
-.PRECIOUS: $(B)/tests/%.o
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/plain/*/*.d)
+.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench clean FORCE
+.PRECIOUS: $(B)/tests/%.o $(B)/plain/%.o

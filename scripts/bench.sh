@@ -18,12 +18,13 @@ work=build/bench bin=build/float/tests/bench
 results=$work/bench.txt
 python=/usr/bin/python3 darknet=/usr/lib/darknet
 nets="resnet18 vgg13 mobilenetv2 lenet" few="resnet18 lenet"
-pa='' pb=''
 
 die() {
     echo "bench: $*" >&2
     exit 1
 }
+
+. scripts/contenders.inc
 
 cfg_of() { # cfg_of NET
     case $1 in
@@ -39,79 +40,11 @@ rounds_of() { # rounds_of NET: the small net's steps are short, so it takes more
     esac
 }
 
-# ---- contenders: processes that take a step for each line they get (the protocol is in tests/bench/step.c) -----------
-
-cleanup() {
-    for pid in $pa $pb; do kill "$pid" 2>/dev/null; done
-    rm -rf "$pipes"
-}
-
-spawn() { # spawn SLOT COMMAND...
-    slot=$1
-    shift
-    rm -f "$pipes/in$slot" "$pipes/out$slot"
-    mkfifo "$pipes/in$slot" "$pipes/out$slot"
-    "$@" <"$pipes/in$slot" >"$pipes/out$slot" 2>"$pipes/err$slot" 3>&- 4<&- 5>&- 6<&- &
-}
-
-failed() { # failed SLOT: its last words
-    cat "$pipes/err$1" >&2
-    die "a contender has ended before its time"
-}
-
-# Slot a talks on 3 and 4, slot b on 5 and 6. Sets planned (MiB) and flops (per image) from what our own one says.
-start_a() {
-    spawn a "$@"
-    pa=$!
-    exec 3>"$pipes/ina" 4<"$pipes/outa"
-    word=
-    while [ "$word" != ready ]; do read -r word planned flops <&4 || failed a; done
-}
-start_b() {
-    spawn b "$@"
-    pb=$!
-    exec 5>"$pipes/inb" 6<"$pipes/outb"
-    word=
-    while [ "$word" != ready ]; do read -r word _ <&6 || failed b; done
-}
-turn_a() { { echo >&3 && read -r time_a _ <&4; } || failed a; }
-turn_b() { { echo >&5 && read -r time_b share_b <&6; } || failed b; }
-stop_a() {
-    exec 3>&- 4<&-
-    wait "$pa"
-    pa=
-}
-stop_b() {
-    exec 5>&- 6<&-
-    wait "$pb"
-    pb=
-}
-
-peak_mib() { awk '/VmHWM/ { printf "%.0f", $2 / 1024 }' "/proc/$1/status"; }
-
-# ROUNDS rounds of both: lines "seconds_a seconds_b share_b" on stdout.
-take_turns() {
-    i=0
-    while [ "$i" -lt "$1" ]; do
-        turn_a
-        turn_b
-        echo "$time_a $time_b ${share_b:-0}"
-        i=$((i + 1))
-    done
-}
-
 ours() { # ours SLOT NET [SECTION.KEY=VALUE]...
     slot=$1 net=$2
     shift 2
     "start_$slot" "$bin/step" "$(cfg_of "$net")" "$threads" "$@"
 }
-
-# ---- numbers -----------------------------------------------------------------------------------------------------------
-
-median() { # median EXPRESSION FILE: of an awk expression over the fields of each line
-    awk "{ print $1 }" "$2" | sort -g | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
-}
-calc() { awk "BEGIN { printf \"$1\", $2 }"; }
 
 report() { # report NAME VALUE UNIT TEXT
     printf '  %-62s %10s %s\n' "$4" "$2" "$3"

@@ -1,20 +1,24 @@
 /* Our contender in `make bench`: training steps of a cfg on data in memory.
  *
- *   step CFG THREADS [SECTION.KEY=VALUE]...
+ *   step [-device NAME] [-precision WORD] CFG THREADS [SECTION.KEY=VALUE]...
  *
- * All contenders speak one protocol, so that scripts/bench.sh can let them take turns. After a warm-up: a
- * line "ready". For each line on stdin: a round, and a line with the seconds it took per image. Ours adds to
- * "ready" the MiB that were planned and the forward FLOPs of an image, and to each round the share of the
- * training-only layers.
+ * All contenders speak one protocol, so that scripts can let them take turns (scripts/contenders.inc). After
+ * a warm-up: a line "ready". For each line on stdin: a round, and a line with the seconds it took per image.
+ * An empty line asks for a round of one iteration; a number for so many in a row, on devices that work on
+ * their own waited for as seldom as training does, and at the end. Ours adds to "ready" the MiB that were
+ * planned and the forward FLOPs of an image, and to each round the share of the training-only layers, where
+ * it is known.
  *
- * With [itra] every=k a round is one iteration with a match, the one after it, which finds the caches full of
- * the other program's tensors, and one more, which stands for the rest of the k iterations. */
+ * With [itra] every=k a round of one iteration is one with a match, the one after it, which finds the caches
+ * full of the other program's tensors, and one more, which stands for the rest of the k iterations. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/net.h"
+#include "train/trainer.h"
 
 /* Gradients are computed and applied in full; the weights hardly move, so that no number of rounds leads far
  * from the values that training starts with. */
@@ -25,25 +29,50 @@ struct contender {
     struct net *net;
     struct program *plain, *paired; /* as a training run has them */
     float *x;
+    struct move *move; /* instead of x, where images stay on the device */
     int *label;
-    uint64_t rounds;
+    uint64_t last; /* iteration; from 1 */
+};
+
+struct request {
+    const char *device, *precision; /* NULL: the default, as the cfg says */
+    const char *cfg;
+    int threads;
+    char **set;
+    int nset;
 };
 
 struct cost {
-    double seconds, extra; /* of an iteration; of it in training-only layers */
+    double seconds, extra; /* of an iteration; of it in training-only layers, NaN where nobody knows */
 };
 
-static int open_net(struct contender *c, int argc, char **argv, struct err *e)
+static int parse(struct request *r, int argc, char **argv)
+{
+    int i = 1;
+    for (; i + 1 < argc && argv[i][0] == '-'; i += 2) {
+        if (!strcmp(argv[i], "-device"))
+            r->device = argv[i + 1];
+        else if (!strcmp(argv[i], "-precision"))
+            r->precision = argv[i + 1];
+        else
+            return -1;
+    }
+    if (i + 2 > argc) return -1;
+    r->cfg = argv[i];
+    r->threads = atoi(argv[i + 1]);
+    r->set = argv + i + 2;
+    r->nset = argc - i - 2;
+    return 0;
+}
+
+static int open_net(struct contender *c, const struct request *r, struct err *e)
 {
     struct cfg *cfg;
-    TRY(cfg_read(&cfg, argv[1], e));
-    for (int i = 3; i < argc; i++) {
-        int rc = cfg_override(cfg, argv[i], e);
-        if (!rc) continue;
-        cfg_free(cfg);
-        return rc;
-    }
-    int rc = backend_open(&c->be, backend_at(0)->name, atoi(argv[2]), e);
+    TRY(cfg_read(&cfg, r->cfg, e));
+    int rc = OK;
+    for (int i = 0; i < r->nset && !rc; i++) rc = cfg_override(cfg, r->set[i], e);
+    if (!rc && r->precision) rc = net_set_precision(cfg, r->precision, e);
+    if (!rc) rc = backend_open(&c->be, r->device ? r->device : backend_at(0)->name, r->threads, e);
     if (!rc) return net_open(&c->net, cfg, c->be, 1, NULL, e);
     cfg_free(cfg);
     return rc;
@@ -60,16 +89,48 @@ static int open_programs(struct contender *c, struct err *e)
     return net->pair_loader ? program_open(&c->paired, c->net, &paired, e) : OK;
 }
 
+/* A packed set on the device, of which each step shows some images as the cfg moves them. */
+static int keep_images(struct contender *c, size_t rows, size_t image, int *kept, struct err *e)
+{
+    const struct net_config *k = &c->net->config;
+    struct augment a;
+    float mean[4], scale[4];
+    *kept = 0;
+    TRY(augment_from_net(c->net, &a, e));
+    if (!augment_only_moves(&a, k->width, k->height)) return OK;
+    uint8_t *pixels = mem_alloc(rows * image, 1);
+    c->move = mem_alloc(rows, sizeof *c->move);
+    if (!pixels || !c->move) {
+        mem_free(pixels);
+        return fail(e, E_MEM, "not enough memory for %zu images", rows);
+    }
+    for (size_t i = 0; i < rows * image; i++) pixels[i] = (uint8_t)rng_bits(1, i);
+    for (size_t i = 0; i < rows; i++) {
+        c->move[i].image = (int)i;
+        augment_move(&a, rng_bits(3, i), &c->move[i]);
+    }
+    augment_normaliser(&a, mean, scale);
+    const struct images_desc images = { pixels, (int)rows, k->channels, k->height, k->width, mean, scale };
+    int rc = net_keep_images(c->net, &images, kept, e);
+    mem_free(pixels);
+    return rc;
+}
+
 static int make_data(struct contender *c, struct err *e)
 {
     const struct net_config *k = &c->net->config;
     size_t rows = 2 * (size_t)c->net->mini;
     size_t image = (size_t)k->channels * (size_t)k->height * (size_t)k->width;
-    c->x = mem_alloc(rows * image, sizeof *c->x);
+    int kept;
     c->label = mem_alloc(rows, sizeof *c->label);
-    if (!c->x || !c->label) return fail(e, E_MEM, "not enough memory for %zu images", rows);
-    for (size_t i = 0; i < rows * image; i++) c->x[i] = (float)rng_normal(1, i);
+    c->x = mem_alloc(rows * image, sizeof *c->x);
+    if (!c->label || !c->x) return fail(e, E_MEM, "not enough memory for %zu images", rows);
     for (size_t i = 0; i < rows; i++) c->label[i] = (int)rng_below(2, i, (uint64_t)c->net->classes);
+    for (size_t i = 0; i < rows * image; i++) c->x[i] = (float)rng_normal(1, i);
+    TRY(keep_images(c, rows, image, &kept, e));
+    if (kept) return OK;
+    mem_free(c->move);
+    c->move = NULL;
     return OK;
 }
 
@@ -80,33 +141,55 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int iterate(struct contender *c, uint64_t n, struct cost *cost, struct err *e)
+/* Waits for what was submitted; of the step that came last, what it says. */
+static int settle(struct contender *c, struct program *p, const struct step *last, double *extra,
+                  struct err *e)
+{
+    struct step_stats stats;
+    if (c->plain) TRY(program_pull(c->plain, e));
+    if (c->paired) TRY(program_pull(c->paired, e));
+    TRY(program_stats(p, last, &stats, e));
+    *extra += stats.extra_seconds;
+    return OK;
+}
+
+/* The mean of iterations n, n + 1, ... */
+static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost, struct err *e)
 {
     const struct net *net = c->net;
-    int two = net->pair_loader && n % (uint64_t)net->wants.every == 0;
-    struct step s = { .x = c->x,
-                      .label = c->label,
-                      .rows = two ? 2 * net->mini : net->mini,
-                      .first = net->mini,
-                      .number = n - 1,
-                      .iteration = n };
-    struct step_stats stats;
-    double start = now();
-    TRY(program_train(two ? c->paired : c->plain, &s, &stats, e));
-    TRY(net_update(c->net, RATE, e));
-    cost->seconds = now() - start;
-    cost->extra = stats.extra_seconds;
+    double start = now(), extra = 0;
+    int waiting = 0;
+    for (int i = 0; i < count; i++, n++) {
+        int two = net->pair_loader && n % (uint64_t)net->wants.every == 0;
+        struct program *p = two ? c->paired : c->plain;
+        struct step s = { .x = c->x,
+                          .move = c->move,
+                          .label = c->label,
+                          .rows = two ? 2 * net->mini : net->mini,
+                          .first = net->mini,
+                          .number = n - 1,
+                          .iteration = n,
+                          .update = 1,
+                          .rate = RATE };
+        TRY(program_submit(p, &s, e));
+        if (++waiting < program_room(p) && i + 1 < count) continue;
+        TRY(settle(c, p, &s, &extra, e));
+        waiting = 0;
+    }
+    cost->seconds = (now() - start) / count;
+    cost->extra = extra / count;
+    c->last = n - 1;
     return OK;
 }
 
 static int play_round(struct contender *c, struct cost *mean, struct err *e)
 {
-    uint64_t k = (uint64_t)c->net->wants.every, n = ++c->rounds * k;
+    uint64_t k = (uint64_t)c->net->wants.every, n = (c->last / k + 1) * k;
     double first = k > 1, others = k > 1 ? (double)k - 2 : 0;
     struct cost matched, next = { 0 }, later = { 0 };
-    TRY(iterate(c, n, &matched, e));
-    if (first > 0) TRY(iterate(c, n + 1, &next, e));
-    if (others > 0) TRY(iterate(c, n + 2, &later, e));
+    TRY(iterate(c, n, 1, &matched, e));
+    if (first > 0) TRY(iterate(c, n + 1, 1, &next, e));
+    if (others > 0) TRY(iterate(c, n + 2, 1, &later, e));
     mean->seconds = (matched.seconds + first * next.seconds + others * later.seconds) / (double)k;
     mean->extra = (matched.extra + first * next.extra + others * later.extra) / (double)k;
     return OK;
@@ -132,13 +215,16 @@ static void print_ready(const struct contender *c)
     fflush(stdout);
 }
 
+/* Devices that record their steps do so in the second one of a kind. */
 static int play(struct contender *c, struct err *e)
 {
     struct cost cost;
-    for (int warm_up = 0; warm_up < 2; warm_up++) TRY(play_round(c, &cost, e));
+    int warm_ups = program_room(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
+    for (int i = 0; i < warm_ups; i++) TRY(play_round(c, &cost, e));
     print_ready(c);
     for (char line[64]; fgets(line, sizeof line, stdin);) {
-        TRY(play_round(c, &cost, e));
+        int count = atoi(line);
+        TRY(count > 0 ? iterate(c, c->last + 1, count, &cost, e) : play_round(c, &cost, e));
         printf("%.9f %.6f\n", cost.seconds / c->net->mini, cost.extra / cost.seconds);
         fflush(stdout);
     }
@@ -148,12 +234,13 @@ static int play(struct contender *c, struct err *e)
 int main(int argc, char **argv)
 {
     struct contender c = { 0 };
+    struct request r = { 0 };
     struct err e = { 0 };
-    if (argc < 3) {
-        fprintf(stderr, "usage: step CFG THREADS [SECTION.KEY=VALUE]...\n");
+    if (parse(&r, argc, argv)) {
+        fprintf(stderr, "usage: step [-device NAME] [-precision WORD] CFG THREADS [SECTION.KEY=VALUE]...\n");
         return 2;
     }
-    int rc = open_net(&c, argc, argv, &e);
+    int rc = open_net(&c, &r, &e);
     if (!rc) rc = open_programs(&c, &e);
     if (!rc) rc = make_data(&c, &e);
     if (!rc) rc = play(&c, &e);
@@ -163,6 +250,7 @@ int main(int argc, char **argv)
     net_close(c.net);
     backend_close(c.be);
     mem_free(c.x);
+    mem_free(c.move);
     mem_free(c.label);
     return rc ? 1 : 0;
 }
