@@ -65,7 +65,7 @@ COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(if $(filter
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
 ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) $(CXXFLAGS)
 comma      := ,
-CUDA_DIRS  := $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64)
+CUDA_DIRS  := $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib)
 CUDA_LIBS  := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
               $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
 NVCC       := $(CUDA)/bin/nvcc

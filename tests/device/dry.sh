@@ -1,0 +1,52 @@
+#!/bin/bash
+# run.sh and train.sh, walked without a GPU: every step, the tables and the figures, with what fill.sh collects; and that a
+# step that fails is told and leaves the others alone.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+export DRY=1 OUT=$work/out CARRY=$work/carry
+passed=0 failed=0
+
+check() { # check WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL: $what"
+        tail -n 30 "$work/said"
+    fi
+}
+rows() { # rows FILE NUMBER PATTERN: so many lines of a table fit
+    [ "$(grep -cE "$3" "$1")" -eq "$2" ] || { cat "$1"; return 1; }
+}
+
+check "what must travel is collected" tests/device/fill.sh "$CARRY"
+for file in include/stb/stb_image.h include/zlib.h include/zconf.h lib/libz.a fmnist/t10k-labels-idx1-ubyte.gz; do
+    check "$file travels" test -s "$CARRY/$file"
+done
+check "it is small" test "$(du -sm "$CARRY" | cut -f1)" -le 40
+
+check "run.sh walks" tests/device/run.sh
+check "run: the device is told" grep -q '^card: ' "$OUT/run.log"
+number='[0-9.]+'
+check "run: a row for each case" rows "$OUT/run.md" 5 "^\| (bf16|tf32|fp32), batch [0-9]+ \| $number \| ($number|-) \| $number \|"
+check "run: bf16 stands beside PyTorch" rows "$OUT/run.md" 3 "^\| bf16, batch [0-9]+ (\| $number ){5}\|"
+check "run: and once beside torch.compile" rows "$OUT/run.md" 1 "^\| bf16, batch 512 (\| $number ){10}\|$"
+check "run: figures for programs" grep -qE "^bf16-512.itra_cost,$number,x$" "$OUT/run.csv"
+
+check "train.sh walks" tests/device/train.sh
+check "train: both are in the table" rows "$OUT/train.md" 2 "^\| (baseline|itra) \| 2 \| $number \| $number \| $number \|"
+check "train: their metrics are kept" test -s "$OUT/train-itra.csv" -a -s "$OUT/train-baseline.csv"
+check "few files to carry home" test "$(find "$OUT" -type f | wc -l)" -le 8
+
+if DEVICE=abacus tests/device/train.sh >"$work/bad" 2>&1; then
+    check "steps that fail make the status 1" false
+else
+    check "steps that fail are counted" grep -q '^2 failed, ' "$work/bad"
+fi
+check "and say why" grep -q "device 'abacus' is not one" "$work/bad"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Training to the end on a GPU, in at most 6 minutes: the five-convolution net of the paper on all of Fashion-MNIST, 50 epochs
+# in bf16, without and with [itra]. A table last; train.log, train.csv, train.md and the metrics of both runs in $OUT
+# (build/device). common.inc lists the environment.
+#
+#   tests/device/fill.sh          beforehand, where Debian's packages are
+#   tests/device/train.sh         on the machine with the GPU
+cd "$(dirname "$0")/../.." || exit 2
+name=train total=350
+programs=darknet
+. tests/device/common.inc
+
+# In a dry walk: the small net, two epochs of a few images, some of the others for validation.
+if [ "$dry" ]; then
+    cfg=cfg/fmnist-lenet.cfg data='train_limit=40\nholdout=20\n'
+    changes="-set net.batch=10 -set net.max_batches=8"
+else
+    cfg=cfg/fmnist-conv5.cfg data="valid=${mnist:-}/t10k-images-idx3-ubyte.gz\n"
+    changes="-set net.valid_every=2" # 25 validations: each also writes the weights and the state
+fi
+
+# Ends in good order when its time is over; what it has come to is reported all the same.
+train() { # train CASE SECONDS SECTION.KEY=VALUE...
+    case=$1 seconds=$2
+    shift 2
+    [ -e "$mnist/train-images-idx3-ubyte.gz" ] || die "Fashion-MNIST is missing: fill $CARRY (tests/device/fill.sh)"
+    # shellcheck disable=SC2059
+    printf "classes=10\ntrain=$mnist/train-images-idx3-ubyte.gz\nnames=data/fmnist.names\nbackup=$work/$case\n$data" >"$work/$case.data"
+    rm -f "$OUT/train-$case.csv"
+    for change in "$@"; do changes="$changes -set $change"; done
+    # shellcheck disable=SC2086
+    timeout -k 10 "$seconds" "$built/darknet" classifier train "$work/$case.data" $cfg -device "$DEVICE" -precision bf16 $changes \
+        -metrics "$OUT/train-$case.csv" >"$work/$case.said"
+    rc=$?
+    grep -v -e '^Loaded' -e ' images' "$work/$case.said" | head -n 20
+    grep '^validation' "$work/$case.said"
+    figures "$case"
+    return $rc
+}
+
+# Of the last validation; the pace and the share of the time that training waited for images, over all iterations.
+figures() { # figures CASE
+    awk -F, -v case="$1" '
+        $1 == "valid" { printf "%s.epoch,%.0f,\n%s.top1,%.2f,%%\n%s.ce,%.4f,\n", case, $3, case, 100 * $10, case, $12 }' \
+        "$OUT/train-$1.csv" | tail -n 3 >>"$OUT/$name.csv"
+    awk -v case="$1" '
+        /^Loaded: / { waited += $2 }
+        / seconds, [0-9]+ images/ && !/^validation/ {
+            for (i = 1; i < NF; i++) if ($(i + 1) == "seconds,") worked += $i
+            for (i = 2; i <= NF; i++) if ($i ~ /^images/) images = $(i - 1)
+        }
+        END {
+            if (waited + worked <= 0) exit
+            printf "%s.images,%.0f,images/s\n%s.waiting,%.2f,%%\n", case, images / (waited + worked), case, 100 * waited / (waited + worked)
+        }' "$work/$1.said" >>"$OUT/$name.csv"
+}
+
+table() {
+    echo
+    echo "| Fashion-MNIST, bf16, test set | epochs | top-1, % | the paper's | CE | the paper's | images/s | waiting for images, % |"
+    echo "|---|---|---|---|---|---|---|---|"
+    for case in "baseline 92.43 .294" "itra 92.57 .224"; do
+        set -- $case
+        echo "| $1 | $(value "$1.epoch") | $(value "$1.top1") | $2 | $(value "$1.ce") | $3 | $(value "$1.images") | $(value "$1.waiting") |"
+    done
+    echo
+    sed -n 's/^card: //p' "$work/found"
+    [ ! "$dry" ] || echo "A dry walk: a small net on the host, a few images, figures without meaning."
+}
+
+main "$@"
+step "build" 120 build
+step "baseline" 150 train baseline 135 itra.lambda=0
+step "[itra]" 220 train itra "$(least 205 $(($(left) - 10)))"
+finish
