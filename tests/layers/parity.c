@@ -1,24 +1,29 @@
-/* Every example of every layer in the registry, inside a small net, on every backend that was built, against
- * ref: the loss, every tensor, every gradient, every parameter after an update. Over odd channels and sizes.
- */
+/* Every example of every layer in the registry, inside a small net, on every backend that was built and in
+ * every precision it has, against ref: the loss, every tensor, every gradient, every parameter after an
+ * update. Over odd channels and sizes. */
 #include "bed.h"
 #include "net/model.h"
 
-/* fp32 against fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where
- * batch norm divides by a small deviation. Never absolute. */
-#define TOLERANCE 2e-5
+/* Never absolute. fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where
+ * batch norm divides by a small deviation. tf32: products round their factors to 11 bits. bf16: what layers
+ * pass on is rounded to 8 bits, some layers after one another; and where two numbers are close a rounding may
+ * choose another maximum or the other side of a kink. */
+static const double tolerance[PRECISION_COUNT] = { 2e-5, 5e-3, 5e-2 };
+/* Of the losses: the CE, and the match, which divides by distances between rows. */
+static const double loss_tolerance[PRECISION_COUNT] = { 1e-5, 1e-3, 2e-2 };
 
 struct pair {
     struct bed ref, dev;
     const char *what;
+    enum precision precision;
 };
 
 static void compare(const struct pair *t, const char *part, int layer, const real *a, const real *b, size_t n)
 {
     double error = relative(a, b, n);
-    if (error <= TOLERANCE) return;
+    if (error <= tolerance[t->precision]) return;
     print_error("%s: layer %d %s: %.2e\n", t->what, layer, part, error);
-    assert_true(error <= TOLERANCE);
+    assert_true(error <= tolerance[t->precision]);
 }
 
 static void compare_tensor(const struct pair *t, const char *part, int layer, const struct tensor *a,
@@ -52,9 +57,10 @@ static void compare_param(const struct pair *t, const struct param *a, const str
 
 static void compare_all(const struct pair *t, const struct step_stats s[2])
 {
-    assert_true(fabs(s[0].ce - s[1].ce) <= 1e-5 * fabs(s[1].ce));
+    double part = loss_tolerance[t->precision];
+    assert_true(fabs(s[0].ce - s[1].ce) <= part * fabs(s[1].ce));
     assert_true(isnan(s[0].match) ? isnan(s[1].match)
-                                  : fabs(s[0].match - s[1].match) <= 1e-4 * fabs(s[1].match));
+                                  : fabs(s[0].match - s[1].match) <= 10 * part * fabs(s[1].match));
     for (int i = 0; program_layer(t->ref.p, i); i++) {
         const struct layer *a = program_layer(t->dev.p, i), *b = program_layer(t->ref.p, i);
         compare_tensor(t, "output", i, &a->out->x, &b->out->x, a->out->x.shape.n);
@@ -65,17 +71,19 @@ static void compare_all(const struct pair *t, const struct step_stats s[2])
 }
 
 /* Two steps, the second adding to the gradients of the first, then an update. */
-static void check(const char *device, const struct layer_ops *ops, const char *example, int channels,
-                  int side)
+static void check(const char *device, enum precision precision, const struct layer_ops *ops,
+                  const char *example, int channels, int side)
 {
-    char cfg[4096], what[300];
-    struct pair t;
+    static const char head[] = "[net]\n";
+    char cfg[4096], precise[4200], what[300];
+    struct pair t = { .what = what, .precision = precision };
     struct err e = { 0 };
     bed_cfg(cfg, sizeof cfg, ops, example, channels, side);
-    snprintf(what, sizeof what, "[%s] {%s} %dx%dx%d on %s", ops->name, example, side + 1, side, channels,
-             device);
-    t.what = what;
-    ok(bed_open(&t.dev, device, cfg, &e), &e);
+    snprintf(precise, sizeof precise, "%sprecision=%s\n%s", head, precision_names[precision],
+             cfg + sizeof head - 1);
+    snprintf(what, sizeof what, "[%s] {%s} %dx%dx%d on %s in %s", ops->name, example, side + 1, side,
+             channels, device, precision_names[precision]);
+    ok(bed_open(&t.dev, device, precise, &e), &e);
     ok(bed_open(&t.ref, "ref", cfg, &e), &e);
     bed_warm(&t.dev, &e);
     bed_warm(&t.ref, &e);
@@ -97,18 +105,37 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
     bed_close(&t.ref);
 }
 
-static void test_registry(void **state)
+static void registry(const struct backend_ops *device, enum precision p)
 {
     static const int channels[] = { 1, 3, 17 }, side[] = { 5, 6, 9 };
-    (void)state;
-    for (int d = 0; backend_at(d); d++)
-        for (int i = 0; strcmp(backend_at(d)->name, "ref") && layer_at(i); i++)
-            for (const char *const *x = layer_at(i)->examples; *x; x++)
-                for (int k = 0; k < 3; k++) check(backend_at(d)->name, layer_at(i), *x, channels[k], side[k]);
+    for (int i = 0; layer_at(i); i++)
+        for (const char *const *x = layer_at(i)->examples; *x; x++)
+            for (int k = 0; k < 3; k++) check(device->name, p, layer_at(i), *x, channels[k], side[k]);
+}
+
+static void test_registry(void **state)
+{
+    const struct backend_ops *device = *state;
+    struct backend *be;
+    struct err e;
+    if (backend_open(&be, device->name, 2, &e)) {
+        print_message("skipped: %s\n", e.msg);
+        skip();
+    }
+    backend_close(be);
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        if (device->precisions & 1u << p) registry(device, (enum precision)p);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_registry) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (int i = 0; backend_at(i); i++) {
+        void *device = (void *)(uintptr_t)backend_at(i);
+        const struct CMUnitTest tests[] = { cmocka_unit_test_prestate(test_registry, device) };
+        if (!strcmp(backend_at(i)->name, "ref")) continue;
+        print_message("%s\n", backend_at(i)->name);
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }
