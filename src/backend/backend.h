@@ -26,6 +26,10 @@
 #include "core/move.h"
 #include "core/real.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct shape {
     int n, c, h, w;
 };
@@ -532,4 +536,7 @@ const struct backend_ops *backend_at(int i);
 static inline size_t shape_row(struct shape s) { return (size_t)s.c * (size_t)s.h * (size_t)s.w; }
 static inline size_t shape_count(struct shape s) { return (size_t)s.n * shape_row(s); }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -17,7 +17,7 @@ static int cpu_open(struct backend *be, int index, struct err *e)
     struct cpu *cpu = mem_alloc(1, sizeof *cpu);
     if (!cpu) return fail(e, E_MEM, "no memory to open device cpu");
     cpu->threads = be->threads;
-    int rc = dnn_open(cpu, e);
+    int rc = onednn_open(cpu, e);
     if (rc) {
         mem_free(cpu);
         return rc;
@@ -28,7 +28,7 @@ static int cpu_open(struct backend *be, int index, struct err *e)
 
 static void cpu_close(struct backend *be)
 {
-    dnn_close(be->self);
+    onednn_close(be->self);
     mem_free(be->self);
     be->self = NULL;
 }

@@ -181,8 +181,8 @@ int small_forward(const struct small *, const void *x, const void *w, const real
 int small_backward_x(const struct small *, const void *w, const void *gy, void *gx, void *scratch);
 int small_backward_w(const struct small *, const void *x, const void *gy, void *gw, int add, void *scratch);
 
-int dnn_open(struct cpu *, struct err *);
-void dnn_close(struct cpu *);
+int onednn_open(struct cpu *, struct err *);
+void onednn_close(struct cpu *);
 
 /* ---- operations ---- */
 

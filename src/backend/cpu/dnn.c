@@ -22,7 +22,7 @@ static int threads_set(int n)
     return was;
 }
 
-int dnn_open(struct cpu *cpu, struct err *e)
+int onednn_open(struct cpu *cpu, struct err *e)
 {
     TRY(status(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "a cpu engine", e));
     int rc =
@@ -31,7 +31,7 @@ int dnn_open(struct cpu *cpu, struct err *e)
     return rc;
 }
 
-void dnn_close(struct cpu *cpu)
+void onednn_close(struct cpu *cpu)
 {
     dnnl_stream_destroy(cpu->stream);
     dnnl_engine_destroy(cpu->engine);
