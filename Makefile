@@ -165,6 +165,9 @@ test:
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 TURBOJPEG=1 check-images
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 OPENCV=1 check-images
+	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined GPU=host check-device
+	@if [ -x $(NVCC) ]; then $(MAKE) -j$(JOBS) --no-print-directory GPU=1 check-device; \
+	    else echo "make test: no nvcc in $(CUDA)/bin: the build for GPUs (GPU=1) is left out"; fi
 	@scripts/lint.sh
 	@tests/all.sh
 
