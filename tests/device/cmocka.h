@@ -1,10 +1,11 @@
 /* What tests/unit/backends.c and the suites of tests/layers use of cmocka, for machines that lack it: those
  * programs are then plain ones. Tests run one after another in the process; the first assertion that does not
- * hold ends its test. */
+ * hold ends its test. ONLY=NAME in the environment: that test alone. */
 #ifndef DEVICE_CMOCKA_H
 #define DEVICE_CMOCKA_H
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct CMUnitTest {
@@ -16,7 +17,7 @@ struct CMUnitTest {
 enum { OUTCOME_FAILED = 1, OUTCOME_SKIPPED };
 static struct {
     jmp_buf end;
-    int failed, skipped;
+    int skipped;
 } group;
 
 #define print_message(...) ((void)printf(__VA_ARGS__))
@@ -59,7 +60,7 @@ static int group_test(const struct CMUnitTest *t)
     fflush(stdout); /* a crash must not take it along */
     switch (setjmp(group.end)) {
     case 0: t->run(&state); break;
-    case OUTCOME_FAILED: group.failed++; return print_message("[  FAILED  ] %s\n", t->name), 1;
+    case OUTCOME_FAILED: return print_message("[  FAILED  ] %s\n", t->name), 1;
     default: group.skipped++; return print_message("[  SKIPPED ] %s\n", t->name), 0;
     }
     return print_message("[       OK ] %s\n", t->name), 0;
@@ -68,9 +69,14 @@ static int group_test(const struct CMUnitTest *t)
 /* The number of tests that failed, after lines as cmocka prints them. */
 static inline int group_run(const struct CMUnitTest *tests, size_t n)
 {
-    int failed = 0, total = (int)n;
-    group.failed = group.skipped = 0;
-    for (size_t i = 0; i < n; i++) failed += group_test(&tests[i]);
+    const char *only = getenv("ONLY");
+    int failed = 0, total = 0;
+    group.skipped = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (only && strcmp(only, tests[i].name)) continue;
+        failed += group_test(&tests[i]);
+        total++;
+    }
     print_message("[  PASSED  ] %d test(s).\n", total - failed - group.skipped);
     if (group.skipped) print_message("[  SKIPPED ] %d test(s).\n", group.skipped);
     if (failed) print_message(" %d FAILED TEST(S)\n", failed);

@@ -23,7 +23,8 @@ match="itra.lambda=.8 itra.warmup=0"
 # ---- parity, memory ----
 
 # A device that cannot be opened is a reason to skip elsewhere, not here.
-suite() { # suite PROGRAM
+suite() { # suite PROGRAM TEST: all of it; in a dry walk that test
+    [ ! "$dry" ] || export ONLY="$2"
     {
         "$built/plain/$1" 2>&1
         echo "exit status $?"
@@ -170,8 +171,8 @@ table() {
 
 main "$@"
 step "build" 150 build
-step "parity of every operation with ref" 75 suite unit/backends
-step "parity of every layer with ref" 75 suite layers/parity
+step "parity of every operation with ref" 75 suite unit/backends sgd
+step "parity of every layer with ref" 75 suite layers/parity bf16
 step "ceilings" 30 ceilings
 step "speed, bf16, batch 512" 60 speed bf16 512
 step "PyTorch eager, bf16, batch 512" 60 rival eager 512
