@@ -176,7 +176,7 @@ check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(SHIM) golden/itra go
 # Of a build with GPU=1, or with its kernels on the host.
 DEVICE_SUITES := unit/backends layers/parity
 check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(B)/tests/bench/step \
-              $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings)
+              $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings $(B)/tests/cuda/plans,$(B)/tests/cuda/orders)
 
 check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
 

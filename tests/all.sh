@@ -27,7 +27,7 @@ exec tests/run.sh \
     $tsan/tests/unit/loader \
     $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
     $float/tests/layers/parity $float/tests/train/cfgs \
-    $(programs $shim unit layers) $(programs $cuda unit layers) tests/device/dry.sh \
+    $(programs $shim unit layers cuda) $(programs $cuda unit layers cuda) tests/cuda/train.sh tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/cli/*.sh

@@ -61,8 +61,9 @@ static void print_iteration(const struct train_log *log, const struct train_line
     printf("Loaded: %f seconds\n", l->loaded_seconds);
     printf("%llu, %.3f: %f, %f avg, %g rate, %f seconds, %llu images", (unsigned long long)l->iteration,
            l->epoch, l->ce, l->ce_smooth, l->rate, l->seconds, (unsigned long long)l->seen);
-    if (log->itra && isfinite(l->match))
-        printf(", match %.6f, lambda %g, itra %.1f%%", l->match, l->lambda, 100 * l->match_share);
+    if (log->itra && isfinite(l->match)) printf(", match %.6f, lambda %g", l->match, l->lambda);
+    if (log->itra && isfinite(l->match) && isfinite(l->match_share))
+        printf(", itra %.1f%%", 100 * l->match_share);
     if (l->burn_in) printf(" (burn-in %llu/%d)", (unsigned long long)l->iteration, l->burn_in);
     putchar('\n');
 }

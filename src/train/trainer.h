@@ -19,7 +19,7 @@ struct train_line {
     double loaded_seconds, seconds;
     double ce, ce_smooth; /* of this iteration; .9 old + .1 new */
     double match;         /* before lambda; NAN: there was none, as between the iterations of every=k */
-    double lambda, center, match_share; /* share: training-only layers / step, 0..1 */
+    double lambda, center, match_share; /* share: training-only layers / step, 0..1; NAN: not known */
     double rate;
     double images_per_second; /* over a recent window */
     double eta_seconds;       /* < 0: unknown (max_batches 0) */
