@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "dnn.h"
 
-enum { STAGE_BYTES = 16 << 20 };
+enum { SMALL_STAGES = 32, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LARGE_BYTES = 16 << 20 };
 
 const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
 
@@ -14,15 +14,35 @@ static const char *version(void) { return cudnn_libraries(); }
 
 /* ---- open and close ---- */
 
+static int open_stages(struct stages *s, int n, size_t bytes, struct err *e)
+{
+    s->stage = mem_alloc((size_t)n, sizeof *s->stage);
+    if (!s->stage) return fail(e, E_MEM, "no memory to open the GPU");
+    s->n = n;
+    s->bytes = bytes;
+    for (int i = 0; i < n; i++) {
+        TRY(dev_pin(&s->stage[i].data, bytes, e));
+        TRY(dev_event(&s->stage[i].done, e));
+    }
+    return OK;
+}
+
+static void close_stages(struct stages *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        dev_event_drop(s->stage[i].done);
+        dev_unpin(s->stage[i].data);
+    }
+    mem_free(s->stage);
+}
+
 static void drop(struct cuda *cu)
 {
     cudnn_close(cu->dnn);
     blas_close(cu->blas);
     dev_free(cu->dense);
-    for (int i = 0; i < STAGES; i++) {
-        dev_event_drop(cu->stage[i].done);
-        dev_unpin(cu->stage[i].data);
-    }
+    close_stages(&cu->small);
+    close_stages(&cu->large);
     dev_close(cu->stream);
     mem_free(cu);
 }
@@ -30,11 +50,9 @@ static void drop(struct cuda *cu)
 static int prepare(struct cuda *cu, int index, struct err *e)
 {
     TRY(dev_open(index, &cu->stream, &cu->info, e));
-    for (int i = 0; i < STAGES; i++) {
-        TRY(dev_pin(&cu->stage[i].data, STAGE_BYTES, e));
-        TRY(dev_event(&cu->stage[i].done, e));
-    }
-    TRY(dev_alloc(&cu->dense, STAGE_BYTES, e));
+    TRY(open_stages(&cu->small, SMALL_STAGES, SMALL_BYTES, e));
+    TRY(open_stages(&cu->large, LARGE_STAGES, LARGE_BYTES, e));
+    TRY(dev_alloc(&cu->dense, LARGE_BYTES, e));
     TRY(cudnn_open(&cu->dnn, cu->stream, e));
     return blas_open(&cu->blas, cu->stream, &cu->info, e);
 }
@@ -82,44 +100,45 @@ static void cuda_free(struct backend *be, void *p)
 static int cuda_sync(struct backend *be, struct err *e) { return dev_sync(cuda_of(be)->stream, e); }
 
 /* The next piece of pinned memory, once the copy that used it last has ended. */
-static int next_stage(struct cuda *cu, void **data)
+static int next_stage(struct cuda *cu, size_t bytes, struct stage **to)
 {
-    cu->turn = (cu->turn + 1) % STAGES;
-    *data = cu->stage[cu->turn].data;
-    return dev_await(cu->stage[cu->turn].done);
+    struct stages *s = bytes <= cu->small.bytes ? &cu->small : &cu->large;
+    s->turn = (s->turn + 1) % s->n;
+    *to = &s->stage[s->turn];
+    return dev_await((*to)->done);
 }
 
 static int put_piece(struct cuda *cu, void *to, const void *host, size_t bytes)
 {
-    void *stage;
-    TRY(next_stage(cu, &stage));
-    memcpy(stage, host, bytes);
-    TRY(dev_put(cu->stream, to, stage, bytes));
-    return dev_mark(cu->stage[cu->turn].done, cu->stream);
+    struct stage *s;
+    TRY(next_stage(cu, bytes, &s));
+    memcpy(s->data, host, bytes);
+    TRY(dev_put(cu->stream, to, s->data, bytes));
+    return dev_mark(s->done, cu->stream);
 }
 
 static int get_piece(struct cuda *cu, void *host, const void *from, size_t bytes)
 {
-    void *stage;
-    TRY(next_stage(cu, &stage));
-    TRY(dev_get(cu->stream, stage, from, bytes));
+    struct stage *s;
+    TRY(next_stage(cu, bytes, &s));
+    TRY(dev_get(cu->stream, s->data, from, bytes));
     TRY(dev_sync(cu->stream, NULL));
-    memcpy(host, stage, bytes);
+    memcpy(host, s->data, bytes);
     return OK;
 }
 
-static size_t piece(size_t left) { return left < STAGE_BYTES ? left : STAGE_BYTES; }
+static size_t piece(size_t left) { return left < LARGE_BYTES ? left : LARGE_BYTES; }
 
 int cuda_put(struct cuda *cu, void *to, const void *host, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += STAGE_BYTES)
+    for (size_t at = 0; at < bytes; at += LARGE_BYTES)
         TRY(put_piece(cu, (char *)to + at, (const char *)host + at, piece(bytes - at)));
     return OK;
 }
 
 int cuda_get(struct cuda *cu, void *host, const void *from, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += STAGE_BYTES)
+    for (size_t at = 0; at < bytes; at += LARGE_BYTES)
         TRY(get_piece(cu, (char *)host + at, (const char *)from + at, piece(bytes - at)));
     return OK;
 }
@@ -164,7 +183,7 @@ static int cuda_image(struct backend *be, struct tensor *t, struct err *e)
 /* Rows of a tensor that fit into the staging memory together; 0: not even one does. */
 static size_t rows_at_once(const struct tensor *t)
 {
-    return STAGE_BYTES / (shape_row(t->shape) * sizeof(float));
+    return LARGE_BYTES / (shape_row(t->shape) * sizeof(float));
 }
 
 static int in_range(const struct tensor *t, int row, int rows)

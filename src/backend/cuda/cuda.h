@@ -26,18 +26,23 @@ _Static_assert(sizeof(real) == sizeof(float), "the cuda backend computes in floa
 struct dnn;
 struct blas;
 
-enum { STAGES = 2 };
+/* Pinned memory for copies: pieces of one size, used in turn. The host waits for a piece until the copy that
+ * used it last has ended, so the small ones, of which each step takes a few, are enough for several steps. */
+struct stages {
+    struct stage {
+        void *data;
+        event_t done;
+    } * stage;
+    int n, turn;
+    size_t bytes; /* of each */
+};
 
 struct cuda {
     stream_t stream;
     struct dev_info info;
     struct dnn *dnn;
     struct blas *blas;
-    struct { /* pinned memory for copies, used in turn */
-        void *data;
-        event_t done;
-    } stage[STAGES];
-    int turn;
+    struct stages small, large;
     void *dense; /* device: a part of a tensor in the host's order */
 };
 
