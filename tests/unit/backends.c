@@ -1224,6 +1224,79 @@ static void update(struct bench *b, const void *arg)
 
 static void sgd(void **state) { both(state, update, NULL, "sgd"); }
 
+/* What the host reads late: losses of the last steps, the running mean of the CE, and the stop. */
+static void records(void **state)
+{
+    enum { KEPT = 3 };
+    struct bench b;
+    struct err e;
+    struct record_plan p;
+    struct moment now = { .ce_average = -1 };
+    bench_open(&b, *state, 2);
+    const struct record_ops *ops = b.be->ops->records;
+    double *loss = grab(&b, 2 * sizeof *loss), average = 2;
+    const double *const losses[] = { loss, loss + 1 };
+    const int is_ce[] = { 1, 0 };
+    struct record_desc d = { losses, is_ce, 2, KEPT, 10, 2, 2 };
+    struct moment *then = grab(&b, sizeof now);
+    if (ops) assert_int_equal(ops->plan(b.be, &d, &p, &e), OK);
+    for (int step = 0; ops && step < 8;
+         step++) { /* iterations of two; the last has a loss that is not finite */
+        double value[] = { 10. + step, step < 7 ? (double)step : (double)NAN }, record[KEPT * 3];
+        now.step = (uint64_t)step;
+        b.be->ops->upload(b.be, loss, value, sizeof value);
+        b.be->ops->upload(b.be, then, &now, step ? offsetof(struct moment, ce_sum) : sizeof now);
+        assert_int_equal(ops->push(&p, then, step % 2), OK);
+        assert_int_equal(ops->pull(&p, record), OK);
+        assert_true(record[step % KEPT * 3] == 10. + step);
+        assert_true(step == 7 || record[step % KEPT * 3 + 1] == step);
+        assert_true(record[step % KEPT * 3 + 2] == (step < 7 ? 0 : STOP_LOSS));
+        if (step > 0) assert_true(record[(step - 1) % KEPT * 3] == 9. + step);
+        if (step % 2) average = .9 * average + .1 * ((9. + step) / 10 + (10. + step) / 10) / 2;
+    }
+    if (ops) {
+        b.be->ops->download(b.be, &now, then, sizeof now);
+        assert_true(fabs(now.ce_average - average) < 1e-12);
+        assert_true(now.ce_sum == 0 && now.stop == STOP_LOSS);
+        ops->drop(&p);
+        ops->drop(&p);
+    }
+    bench_close(&b);
+}
+
+/* Where losses are read late a gradient that is not finite stops the updates too. */
+static void guarded(void **state)
+{
+    struct bench b;
+    struct err e;
+    struct sgd_plan p;
+    struct moment now = { .rate = .1 };
+    bench_open(&b, *state, 2);
+    const struct sgd_ops *ops = b.be->ops->sgd;
+    real w[4] = { 1, 2, 3, 4 }, g[4] = { 1, 1, 1, 1 }, got[4];
+    void *at[3] = { grab(&b, sizeof w), grab(&b, sizeof w), grab(&b, sizeof w) };
+    struct moment *then = grab(&b, sizeof now);
+    const struct sgd_item item = { at[0], at[1], at[2], sizeof w, NULL, 1, 0 };
+    struct sgd_desc d = { &item, 1, 0, 1 };
+    assert_int_equal(ops->plan(b.be, &d, &p, &e), OK);
+    b.be->ops->upload(b.be, at[0], w, sizeof w);
+    b.be->ops->upload(b.be, at[1], (const real[4]){ 0 }, sizeof w);
+    b.be->ops->upload(b.be, then, &now, sizeof now);
+    for (int step = 0; ops->guard && step < 3;
+         step++) { /* one that is good, one that is not, one that is good */
+        g[2] = step == 1 ? (real)INFINITY : 1;
+        b.be->ops->upload(b.be, at[2], g, sizeof g);
+        assert_int_equal(ops->guard(&p, then), OK);
+        assert_int_equal(ops->update(&p, then), OK);
+        b.be->ops->download(b.be, got, at[0], sizeof got);
+        for (int i = 0; i < 4; i++) assert_true(fabs((double)(got[i] - (w[i] - (real).1))) < 1e-6);
+        b.be->ops->download(b.be, &now, then, sizeof now);
+        assert_int_equal(now.stop, step ? STOP_GRADIENT : 0);
+    }
+    ops->drop(&p);
+    bench_close(&b);
+}
+
 /* The device shows what the loader would have made, to the last bit. */
 static void images(void **state)
 {
@@ -1344,6 +1417,7 @@ static int suite(const char *device)
         cmocka_unit_test_prestate(joining, name),      cmocka_unit_test_prestate(softmaxes, name),
         cmocka_unit_test_prestate(sgd, name),          cmocka_unit_test_prestate(matching, name),
         cmocka_unit_test_prestate(centering, name),    cmocka_unit_test_prestate(images, name),
+        cmocka_unit_test_prestate(records, name),      cmocka_unit_test_prestate(guarded, name),
         cmocka_unit_test_prestate(rows, name),         cmocka_unit_test_prestate(repeatable, name),
         cmocka_unit_test_prestate(refusals, name),
     };
