@@ -10,10 +10,10 @@ name=train total=350
 programs=darknet
 . tests/device/common.inc
 
-# In a dry walk: the small net, two epochs of a few images, some of the others for validation.
+# In a dry walk: two epochs of a few images, some of the others for validation.
 if [ "$dry" ]; then
-    cfg=cfg/fmnist-lenet.cfg data='train_limit=40\nholdout=20\n'
-    changes="-set net.batch=10 -set net.max_batches=8"
+    cfg=tests/device/tiny.cfg data='train_limit=40\nholdout=20\n'
+    changes=
 else
     cfg=cfg/fmnist-conv5.cfg data="valid=${mnist:-}/t10k-images-idx3-ubyte.gz\n"
     changes="-set net.valid_every=2" # 25 validations: each also writes the weights and the state
