@@ -42,14 +42,8 @@ static struct {
     } while (0)
 #define assert_memory_equal(a, b, n) assert_true(!memcmp(a, b, n))
 
-#define cmocka_unit_test(f)                                                                                  \
-    {                                                                                                        \
-#f, f, NULL                                                                                          \
-    }
-#define cmocka_unit_test_prestate(f, state)                                                                  \
-    {                                                                                                        \
-#f, f, state                                                                                         \
-    }
+#define cmocka_unit_test_prestate(f, state) ((struct CMUnitTest){ #f, f, state })
+#define cmocka_unit_test(f)                 cmocka_unit_test_prestate(f, NULL)
 #define cmocka_run_group_tests(tests, setup, teardown)                                                       \
     ((void)(setup), (void)(teardown), group_run(tests, sizeof(tests) / sizeof *(tests)))
 
