@@ -69,7 +69,7 @@ CUDA_DIRS  := $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib)
 CUDA_LIBS  := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
               $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
 NVCC       := $(CUDA)/bin/nvcc
-NVCC_FLAGS := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow \
+NVCC_FLAGS := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion \
               -MMD -MP -Isrc -Iinclude -I$(B)
 LDLIBS := $(if $(filter 1,$(GPU)),$(CUDA_LIBS)) $(if $(filter 1,$(ONEDNN)),-ldnnl) $(if $(filter 1,$(TURBOJPEG)),-lturbojpeg) \
           $(if $(filter 1,$(OPENCV)),-lopencv_imgcodecs -lopencv_core -lstdc++) \
@@ -103,7 +103,8 @@ SETS    := build$(if $(filter 1,$(TURBOJPEG)), turbojpeg)$(if $(filter 1,$(OPENC
 $(B)/headers:
 	@for h in $(HEADERS); do case $$h in cu*) as="$(CC) -x c -isystem $(CUDNN)/include -isystem $(CUDA)/include" ;; *.hpp) as="$(CXX) -x c++ -isystem $(OPENCV_INCLUDE)" ;; *) as="$(CC) -x c" ;; esac; \
 	    echo "#include <$$h>" | $$as -E - >/dev/null 2>&1 || \
-	    { echo "make: $$h is missing: run scripts/deps.sh $(SETS)$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
+	    { case $$h in cu*) echo "make: $$h is missing: give the folders of CUDA and cuDNN, CUDA=$(CUDA) CUDNN=$(CUDNN)" >&2; exit 1 ;; esac; \
+	      echo "make: $$h is missing: run scripts/deps.sh $(SETS)$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
 	@mkdir -p $(B); touch $@
 
 REGISTRIES := $(B)/layers.inc $(B)/backends.inc $(B)/decoders.inc
@@ -136,7 +137,8 @@ $(B)/tests/%.o: tests/%.c Makefile | $(REGISTRIES)
 names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
 UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,layers) $(call names,train)
 FAULTS  := $(call names,faults)
-SHIM    := $(if $(filter host,$(GPU)),$(call names,cuda))
+# Of the cuda backend alone: where kernels run on the host, and where cuDNN is there to plan.
+DEVICE  := $(if $(filter host,$(GPU)),cuda/orders)$(if $(filter 1,$(GPU)),cuda/plans)
 
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
@@ -171,12 +173,12 @@ test:
 	@scripts/lint.sh
 	@tests/all.sh
 
-check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(SHIM) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(DEVICE) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
 
 # Of a build with GPU=1, or with its kernels on the host.
 DEVICE_SUITES := unit/backends layers/parity
-check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(B)/tests/bench/step \
-              $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings $(B)/tests/cuda/plans,$(B)/tests/cuda/orders)
+check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(DEVICE:%=$(B)/tests/%) $(B)/tests/bench/step \
+              $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings)
 
 check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
 

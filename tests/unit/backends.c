@@ -318,7 +318,7 @@ static void linear(struct bench *b, const void *arg)
     assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
     keep(b, "gw", host_gw, nw);
     keep_vector(b, "gbias", gbias, (size_t)k->out);
-    linear_infer(b, k, &x, &y, &p, w, bias);
+    linear_infer(b, k, &x, &y, &p, w, k->bias ? bias : NULL);
     ops->drop(&p);
     ops->drop(&p);
     b->be->ops->conv->drop(&maker);
@@ -369,6 +369,7 @@ static void dense_map(void **state)
         { { 5, 17, 3, 2 }, 10, 1, 1, 0, 1, 3, 1, 1, 1, 1, 1, ACT_LOGISTIC },
         { { 5, 32, 3, 3 }, 7, 1, 1, 0, 1, 5, 1, 0, 0, 0, 1, ACT_GELU },
         { { 5, 3, 4, 4 }, 64, 1, 1, 0, 1, 4, 0, 1, 1, 1, 1, ACT_LINEAR },
+        { { 3, 5, 2, 1 }, 299, 1, 1, 0, 1, 2, 0, 1, 0, 0, 1, ACT_RELU },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[20];

@@ -78,7 +78,7 @@ int kernel_bias(const struct cuda *cu, enum act a, int bf16, const float *bias, 
 {
     int wide = cuda_is_wide(bf16, c);
     size_t items = wide ? n / (bf16 ? 8 : 4) : n;
-    if (n && (bias || a != ACT_LINEAR))
+    if (bias || a != ACT_LINEAR)
         LAUNCH_FOUR(cu, finish, bf16, wide, blocks_for(cu, items), 1, THREADS, (int)a, bias, y, n, c);
     return OK;
 }
@@ -93,7 +93,6 @@ size_t kernel_sums_bytes(const struct cuda *cu, int bf16, size_t rows, size_t c)
 int kernel_sums(const struct cuda *cu, int bf16, const void *x, size_t rows, size_t c, float *to, int add,
                 void *scratch)
 {
-    if (!rows) return OK;
     struct cut first = cut_of(cu, bf16, rows, c), second = cut_of(cu, 0, 1, c);
     if (first.slices == 1) return sums(cu, first, bf16, x, rows, c, to, add);
     TRY(sums(cu, first, bf16, x, rows, c, (float *)scratch, 0));
