@@ -157,6 +157,7 @@ struct norm_desc {
     int first;     /* rows of the first half when splits == 2 */
     int rows_back; /* n, or with splits == 2 also `first`: the backward pass of the first half only */
     enum act act;  /* fuse it if you can; only activations for which act_from_output holds are asked for */
+    const struct tensor *addend; /* NULL, or what is added before the activation; only where `adds` allows */
 };
 struct norm_plan {
     size_t stats_bytes;     /* batch mean and variance, per split: kept from forward to backward */
@@ -175,13 +176,16 @@ struct norm_ops {
      * unbiased variance (v * N/(N-1), N = rows*h*w of the split). Where all of var is still 0 (never updated)
      * pace is taken as 1. Batch statistics that are not finite leave the running ones of that channel alone.
      * infer: mean and var are used, stats and workspace are NULL. x == y is not allowed. */
-    int (*forward)(const struct norm_plan *, const void *x, const real *scale, const real *bias, real *mean,
-                   real *var, double pace, void *stats, void *workspace, void *y, void *scratch);
+    int (*forward)(const struct norm_plan *, const void *x, const void *addend, const real *scale,
+                   const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                   void *y, void *scratch);
     /* gx may be gy (in place). gscale and gbias as `add` says. y is the output of forward: for activations
-     * without a workspace. */
+     * without a workspace. gaddend (NULL: not wanted) is overwritten. */
     int (*backward)(const struct norm_plan *, const void *x, const void *y, const real *scale,
-                    const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
-                    real *gbias, int add, void *scratch);
+                    const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias, int add, void *scratch);
+    /* Can a plan for training have an addend of its input's kind, and then this activation? NULL: no. */
+    int (*adds)(enum act);
     void (*drop)(struct norm_plan *);
 };
 

@@ -23,8 +23,12 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct batchnorm *s = l->self;
     int train = builder_train(b), first = builder_paired(b);
-    struct norm_desc d = { &l->in[0]->x, train,     first ? 2 : 1, first ? first : builder_rows(b),
-                           l->rows_back, ACT_LINEAR };
+    struct norm_desc d = { .in = &l->in[0]->x,
+                           .train = train,
+                           .splits = first ? 2 : 1,
+                           .first = first ? first : builder_rows(b),
+                           .rows_back = l->rows_back,
+                           .act = ACT_LINEAR };
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     size_t c = (size_t)l->in[0]->x.shape.c;
@@ -49,7 +53,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
-    return p->be->ops->norm->forward(&s->plan, l->in[0]->x.data, param_w(s->scale), param_w(s->bias),
+    return p->be->ops->norm->forward(&s->plan, l->in[0]->x.data, NULL, param_w(s->scale), param_w(s->bias),
                                      param_w(s->mean), param_w(s->var), s->pace,
                                      p->train ? s->stats->data : NULL, p->train ? s->workspace->data : NULL,
                                      l->out->x.data, p->scratch);
@@ -60,8 +64,8 @@ static int backward(struct layer *l, const struct pass *p)
     struct batchnorm *s = l->self;
     void *gy = l->out->g.data, *gx = l->in[0]->g.data, *to = l->add[0] || !gx ? gy : gx;
     TRY(p->be->ops->norm->backward(&s->plan, l->in[0]->x.data, NULL, param_w(s->scale), s->stats->data,
-                                   s->workspace->data, gy, to, param_g(s->scale), param_g(s->bias), p->add,
-                                   p->scratch));
+                                   s->workspace->data, gy, to, NULL, param_g(s->scale), param_g(s->bias),
+                                   p->add, p->scratch));
     return gx && l->add[0] ? p->be->ops->act->backward(&s->move, NULL, l->out->x.data, gy, gx, 1, p->scratch)
                            : OK;
 }

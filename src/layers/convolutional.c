@@ -86,6 +86,13 @@ static int backward(struct layer *l, const struct pass *p)
 }
 static void drop(struct layer *l) { linear_drop(&((struct convolutional *)l->self)->linear, l); }
 
+static int takes_sum(const struct layer *l, enum act act)
+{
+    const struct convolutional *s = l->self;
+    const struct norm_ops *norm = l->be->ops->norm;
+    return s->batch_normalize && s->activation == ACT_LINEAR && norm->adds && norm->adds(act);
+}
+
 static double flops(const struct layer *l)
 {
     return 2.0 * (double)window(l) * (double)shape_row(l->out->x.shape);
@@ -106,4 +113,5 @@ const struct layer_ops layer_convolutional = {
     .backward = backward,
     .drop = drop,
     .flops = flops,
+    .takes_sum = takes_sum,
 };

@@ -58,11 +58,12 @@ struct layer {
     int *add;                /* per input: has a later layer written its gradient already? */
     struct buffer *loss_sum; /* builder_loss, or NULL */
     int identity;            /* out is in[0]; set by shape */
-    int inert;     /* no effect in this program: neither forward nor backward is called; set by shape */
-    int rows_back; /* rows of the backward pass */
-    int train;     /* is this program for training */
-    int on_host;   /* forward or backward reads or writes tensors on the host; set by build */
-    int first;     /* rows of S1 when the loader delivers two halves, else 0 */
+    int inert;        /* no effect in this program: neither forward nor backward is called; set by shape */
+    int rows_back;    /* rows of the backward pass */
+    enum act sum_act; /* see takes_sum */
+    int train;        /* is this program for training */
+    int on_host;      /* forward or backward reads or writes tensors on the host; set by build */
+    int first;        /* rows of S1 when the loader delivers two halves, else 0 */
     const struct layer_ops *below; /* kind of the previous layer, inert ones left out; NULL: the image */
     double loss;   /* of the last pass: CE, or the layer's own loss before its weight; NaN: none computed */
     double weight; /* of loss in the total, in force in the last pass (lambda); 1 unless the layer sets it */
@@ -176,6 +177,11 @@ struct layer_ops {
     /* Turns what builder_loss held, in layer->loss, into the layer's own. NULL: divides by the scored rows.
      */
     int (*settle)(struct layer *, struct err *);
+    /* In training the program may let a layer do the sum that follows it: it gets what is added as in[1], and
+     * out is sum_act(what it was + in[1]); the gradient of in[1] is overwritten. sum: the activation of a
+     * layer that is such a sum and no more, else -1. takes_sum: can this layer do it? NULL: no. */
+    int (*sum)(const struct layer *);
+    int (*takes_sum)(const struct layer *, enum act);
     double (*weigh)(const struct layer *, const struct pass *); /* layer->weight in this pass; NULL: 1 */
     double (*flops)(const struct layer *); /* multiply and add counted as two, a row; NULL: not counted */
 };

@@ -66,7 +66,13 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
     struct backend *be = builder_backend(b);
     int first = builder_paired(b);
     enum act act = act_from_output(s->act) ? s->act : ACT_LINEAR;
-    struct norm_desc d = { in, 1, first ? 2 : 1, first ? first : builder_rows(b), l->rows_back, act };
+    struct norm_desc d = { .in = in,
+                           .train = 1,
+                           .splits = first ? 2 : 1,
+                           .first = first ? first : builder_rows(b),
+                           .rows_back = l->rows_back,
+                           .act = act,
+                           .addend = l->nin > 1 ? &l->in[1]->x : NULL };
     TRY(be->ops->norm->plan(be, &d, out, &s->norm_plan, e));
     builder_scratch(b, s->norm_plan.scratch_bytes);
     s->stats = builder_buffer(b, s->norm_plan.stats_bytes, LIFE_PASS);
@@ -78,6 +84,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
 static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
     struct backend *be = builder_backend(b);
+    if (l->nin > 1) s->act = l->sum_act;
     int in_place = act_from_output(s->act);
     int last =
         in_place ? s->norm : s->norm + 1; /* the step that writes out: map 0, norm 1, activation behind it */
@@ -105,7 +112,7 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
     for (int i = 0; i < last; i++)
         if (!(s->mid_data[i] = builder_buffer(b, s->mid[i].bytes, LIFE_PASS))) return short_of_memory(l, e);
     builder_keep_in(b, 0);
-    if (in_place && s->act != ACT_LINEAR) builder_keep_out(b);
+    if ((in_place && s->act != ACT_LINEAR) || l->nin > 1) builder_keep_out(b);
     return OK;
 }
 
@@ -132,8 +139,9 @@ int linear_forward(struct linear *s, struct layer *l, const struct pass *p)
     TRY(s->ops->forward(&s->plan, x, param_w(s->w), s->norm ? NULL : param_w(s->bias), map, p->scratch));
     if (s->norm) {
         t = step_data(s, l, 1);
-        TRY(ops->norm->forward(&s->norm_plan, map, param_w(s->scale), param_w(s->bias), param_w(s->mean),
-                               param_w(s->var), s->pace, s->stats->data, s->workspace->data, t, p->scratch));
+        TRY(ops->norm->forward(&s->norm_plan, map, l->nin > 1 ? l->in[1]->x.data : NULL, param_w(s->scale),
+                               param_w(s->bias), param_w(s->mean), param_w(s->var), s->pace, s->stats->data,
+                               s->workspace->data, t, p->scratch));
     }
     return s->act_plain ? ops->act->forward(&s->act_plan, t, y, p->scratch) : OK;
 }
@@ -149,8 +157,9 @@ int linear_backward(struct linear *s, struct layer *l, const struct pass *p)
     }
     if (s->norm)
         TRY(ops->norm->backward(&s->norm_plan, step_data(s, l, 0), step_data(s, l, 1), param_w(s->scale),
-                                s->stats->data, s->workspace->data, gy, gy, param_g(s->scale),
-                                param_g(s->bias), p->add, p->scratch));
+                                s->stats->data, s->workspace->data, gy, gy,
+                                l->nin > 1 ? l->in[1]->g.data : NULL, param_g(s->scale), param_g(s->bias),
+                                p->add, p->scratch));
     return s->ops->backward(&s->plan, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data, param_g(s->w),
                             s->norm ? NULL : param_g(s->bias), p->add, p->scratch);
 }

@@ -193,9 +193,10 @@ static int connect(struct program *p, int i, struct err *e)
                          .loss = NAN,
                          .weight = 1 };
     l->self = mem_alloc(1, m->ops->size + 1);
-    l->in = mem_alloc((size_t)m->nin, sizeof *l->in);
-    l->add = mem_alloc((size_t)m->nin, sizeof *l->add);
-    node->keep_in = mem_alloc((size_t)m->nin, sizeof *node->keep_in);
+    size_t room = (size_t)m->nin + 1; /* one more for a sum: see fold_sums */
+    l->in = mem_alloc(room, sizeof *l->in);
+    l->add = mem_alloc(room, sizeof *l->add);
+    node->keep_in = mem_alloc(room, sizeof *node->keep_in);
     if (!l->self || !l->in || !l->add || !node->keep_in)
         return fail(e, E_MEM, "%s: not enough memory", l->cfg);
     memcpy(l->self, m->self, m->ops->size);
@@ -234,6 +235,42 @@ static int find_shape(struct program *p, int i, struct err *e)
     return OK;
 }
 
+/* Does a used layer from `first` on, other than `but`, read this value? */
+static int is_read(const struct program *p, const struct value *v, int first, int but)
+{
+    for (int i = first; i < p->n; i++)
+        for (int k = 0; i != but && p->node[i].used && k < p->node[i].l.nin; k++)
+            if (p->node[i].l.in[k] == v) return 1;
+    return 0;
+}
+
+/* Can layer i, a sum, be done by the layer before it? Nobody else may want what that gave so far, and the
+ * gradient of what is added must be written here first. */
+static int folds(const struct program *p, int i)
+{
+    const struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
+    int act = p->node[i].used && !l->identity && l->ops->sum ? l->ops->sum(l) : -1;
+    return act >= 0 && l->in[0] == &p->node[i - 1].value && before->ops->takes_sum &&
+           before->ops->takes_sum(before, (enum act)act) && !is_read(p, l->in[0], 0, i) &&
+           !is_read(p, l->in[1], i, i);
+}
+
+static void fold_sums(struct program *p)
+{
+    for (int i = 1; p->desc.train && !p->desc.keep && i < p->n; i++) {
+        struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
+        if (!folds(p, i)) continue;
+        before->in[before->nin++] = l->in[1];
+        before->sum_act = (enum act)l->ops->sum(l);
+        for (int j = i + 1; j < p->n; j++)
+            for (int k = 0; k < p->node[j].l.nin; k++)
+                if (p->node[j].l.in[k] == l->out) p->node[j].l.in[k] = before->out;
+        l->out = before->out;
+        l->identity = l->inert = 1;
+        p->node[i].used = 0;
+    }
+}
+
 /* Which values have something below them that learns. */
 static void find_learners(struct program *p)
 {
@@ -260,7 +297,9 @@ static void find_backward(struct program *p)
         int learns = l->ops->flags & LAYER_PARAMS && !p->net->layer[i].frozen;
         int called = node->used && l->ops->backward && (!l->identity || loss);
         node->back = called && (below || learns) && (loss || l->out->id);
-        for (int k = 0; node->back && k < l->nin; k++) {
+        int folded = l->nin > p->net->layer[i].nin; /* what a sum adds gets its gradient first */
+        for (int n = 0; node->back && n < l->nin; n++) {
+            int k = folded ? l->nin - 1 - n : n;
             if (!l->in[k]->need_g) continue;
             l->add[k] = l->in[k]->id;
             l->in[k]->id = 1;
@@ -333,6 +372,7 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
         TRY(connect(p, i, e));
         TRY(find_shape(p, i, e));
     }
+    fold_sums(p);
     find_learners(p);
     find_last(p);
     find_backward(p);

@@ -395,8 +395,8 @@ static void norm_infer(struct bench *b, const struct norm_case *k, const struct 
     struct tensor y = { .shape = k->in };
     assert_int_equal(b->be->ops->norm->plan(b->be, &d, &y, &p, &e), OK);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->norm->forward(&p, x->data, v[0], v[1], (real *)v[2], (real *)v[3], 0, NULL,
-                                               NULL, y.data, grab(b, p.scratch_bytes)),
+    assert_int_equal(b->be->ops->norm->forward(&p, x->data, NULL, v[0], v[1], (real *)v[2], (real *)v[3], 0,
+                                               NULL, NULL, y.data, grab(b, p.scratch_bytes)),
                      OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "inference", &y, y.shape.n);
@@ -420,7 +420,7 @@ static void norm(struct bench *b, const void *arg)
     struct linear_plan maker = { 0 };
     struct norm_plan p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
-    struct norm_desc d = { &x, 1, k->splits, k->first, k->rows_back, k->act };
+    struct norm_desc d = { &x, 1, k->splits, k->first, k->rows_back, k->act, NULL };
     const struct norm_ops *ops = b->be->ops->norm;
     assert_int_equal(ops->plan(b->be, &d, &y, &p, &e), OK);
     size_t c = (size_t)k->in.c;
@@ -434,16 +434,16 @@ static void norm(struct bench *b, const void *arg)
     fill(b, &x, 7);
     if (k->offset) shift(b, &x, (real)k->offset);
     fill(b, &y, 0);
-    assert_int_equal(ops->forward(&p, x.data, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch),
-                     OK);
+    assert_int_equal(
+        ops->forward(&p, x.data, NULL, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch), OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "y", &y, y.shape.n);
     keep_vector(b, "mean", mean, c);
     keep_vector(b, "var", var, c);
     struct tensor gy = gradient(b, &y, 8), gx = k->in_place ? gy : gradient(b, &x, 0);
     if (!p.fused) apply_slope(b, &y, &gy, k->act, k->rows_back);
-    assert_int_equal(ops->backward(&p, x.data, y.data, scale, stats, workspace, gy.data, gx.data, gscale,
-                                   gbias, k->add, scratch),
+    assert_int_equal(ops->backward(&p, x.data, y.data, scale, stats, workspace, gy.data, gx.data, NULL,
+                                   gscale, gbias, k->add, scratch),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     keep_vector(b, "gscale", gscale, c);
@@ -505,7 +505,7 @@ static void running(struct bench *b, const void *arg)
     struct err e;
     struct norm_plan p;
     struct tensor x = dense(b, *shape), y = x;
-    struct norm_desc d = { &x, 1, 2, 1, shape->n, ACT_LINEAR };
+    struct norm_desc d = { &x, 1, 2, 1, shape->n, ACT_LINEAR, NULL };
     size_t c = (size_t)shape->c, n = shape_count(*shape);
     real *value = noise(b, n, 1), *host_var = host(b, c, sizeof *host_var);
     assert_int_equal(b->be->ops->norm->plan(b->be, &d, &y, &p, &e), OK);
@@ -518,7 +518,7 @@ static void running(struct bench *b, const void *arg)
     fill(b, &x, 0);
     fill(b, &y, 0);
     assert_int_equal(b->be->ops->write(b->be, &x, 0, shape->n, value, 0), OK);
-    assert_int_equal(b->be->ops->norm->forward(&p, x.data, scale, bias, mean, var, 0.25,
+    assert_int_equal(b->be->ops->norm->forward(&p, x.data, NULL, scale, bias, mean, var, 0.25,
                                                grab(b, p.stats_bytes), grab(b, p.workspace_bytes), y.data,
                                                grab(b, p.scratch_bytes)),
                      OK);
@@ -534,6 +534,86 @@ static void running_norm(void **state)
         both(state, running, &shapes[i], "running statistics");
 }
 
+/* Normalisation, a sum, an activation: as one operation where the device has it, else as two. */
+struct sum_case {
+    struct shape in;
+    int splits, first, rows_back, add, no_gaddend;
+    enum act act;
+};
+
+static void normed_sum(struct bench *b, const void *arg)
+{
+    const struct sum_case *k = arg;
+    const struct backend_ops *ops = b->be->ops;
+    struct err e;
+    struct norm_plan p;
+    struct join_plan join = { 0 };
+    struct tensor x = dense(b, k->in), y = { .shape = k->in }, z = { .shape = k->in }, u = x;
+    int fused = ops->norm->adds && ops->norm->adds(k->act);
+    struct norm_desc d = { .in = &x,
+                           .train = 1,
+                           .splits = k->splits,
+                           .first = k->first,
+                           .rows_back = k->rows_back,
+                           .act = fused ? k->act : ACT_LINEAR,
+                           .addend = fused ? &u : NULL };
+    assert_int_equal(ops->norm->plan(b->be, &d, fused ? &y : &z, &p, &e), OK);
+    size_t c = (size_t)k->in.c;
+    real *scale = grab_noise(b, c, 1), *bias = grab_noise(b, c, 2), *mean = grab_noise(b, c, 3),
+         *var = grab_noise(b, c, 4), *gscale = grab_noise(b, c, 5), *gbias = grab_noise(b, c, 6);
+    void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes),
+         *scratch = grab(b, p.scratch_bytes);
+    fill(b, &x, 7);
+    fill(b, &u, 8);
+    if (!fused) {
+        struct add_desc a = { &z, &u, 1, 1, k->act, 1, k->rows_back, 0, 0 };
+        assert_int_equal(ops->join->plan_add(b->be, &a, &y, &join, &e), OK);
+        assert_int_equal(join.fused, 1);
+        fill(b, &z, 0);
+    }
+    fill(b, &y, 0);
+    assert_int_equal(ops->norm->forward(&p, x.data, fused ? u.data : NULL, scale, bias, mean, var, .1, stats,
+                                        workspace, fused ? y.data : z.data, scratch),
+                     OK);
+    if (!fused)
+        assert_int_equal(ops->join->forward(&join, (const void *[]){ z.data, u.data }, y.data,
+                                            grab(b, join.scratch_bytes)),
+                         OK);
+    keep_tensor(b, "y", &y, y.shape.n);
+    struct tensor gy = gradient(b, &y, 9), gu = gradient(b, &u, 0), gz = gy;
+    if (!fused) {
+        gz = gradient(b, &z, 0);
+        assert_int_equal(ops->join->backward(&join, y.data, gy.data, (void *[]){ gz.data, gu.data },
+                                             (const int[]){ 0, 0 }, grab(b, join.scratch_bytes)),
+                         OK);
+    }
+    assert_int_equal(ops->norm->backward(&p, x.data, fused ? y.data : z.data, scale, stats, workspace,
+                                         gz.data, gz.data, k->no_gaddend ? NULL : gu.data, gscale, gbias,
+                                         k->add, scratch),
+                     OK);
+    keep_tensor(b, "gx", &gz, k->rows_back);
+    if (!k->no_gaddend) keep_tensor(b, "gaddend", &gu, k->rows_back);
+    keep_vector(b, "gscale", gscale, c);
+    keep_vector(b, "gbias", gbias, c);
+    ops->norm->drop(&p);
+    ops->join->drop(&join);
+}
+
+static void normed_sums(void **state)
+{
+    static const struct sum_case cases[] = {
+        { { 4, 17, 5, 7 }, 1, 4, 4, 0, 0, ACT_RELU },    { { 6, 64, 8, 8 }, 1, 6, 6, 1, 0, ACT_RELU },
+        { { 6, 64, 8, 8 }, 2, 4, 6, 1, 0, ACT_LEAKY },   { { 5, 24, 3, 3 }, 2, 2, 2, 0, 0, ACT_RELU },
+        { { 5, 300, 2, 2 }, 1, 5, 5, 0, 1, ACT_LINEAR }, { { 3, 2056, 1, 2 }, 2, 1, 3, 1, 0, ACT_RELIE },
+        { { 9, 8, 16, 16 }, 1, 9, 9, 0, 0, ACT_RELU },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[20];
+        snprintf(what, sizeof what, "normed sum %zu", i);
+        both(state, normed_sum, &cases[i], what);
+    }
+}
+
 /* A channel that is the same everywhere has no variance, however large it is: y is the bias. */
 static void constant_norm(void **state)
 {
@@ -545,7 +625,7 @@ static void constant_norm(void **state)
         struct linear_plan maker = { 0 };
         struct norm_plan p;
         struct tensor x = blocked ? favourite(&b, shape, &maker) : dense(&b, shape), y = { .shape = shape };
-        struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR };
+        struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR, NULL };
         assert_int_equal(b.be->ops->norm->plan(b.be, &d, &y, &p, &e), OK);
         size_t c = (size_t)shape.c, n = shape_count(shape);
         real *scale = grab_noise(&b, c, 1), *bias = grab_noise(&b, c, 2), *mean = grab_noise(&b, c, 3),
@@ -554,7 +634,7 @@ static void constant_norm(void **state)
         fill(&b, &x, 0);
         fill(&b, &y, 0);
         assert_int_equal(b.be->ops->write(b.be, &x, 0, shape.n, value, 0), OK);
-        assert_int_equal(b.be->ops->norm->forward(&p, x.data, scale, bias, mean, var, 1,
+        assert_int_equal(b.be->ops->norm->forward(&p, x.data, NULL, scale, bias, mean, var, 1,
                                                   grab(&b, p.stats_bytes), NULL, y.data,
                                                   grab(&b, p.scratch_bytes)),
                          OK);
@@ -1413,14 +1493,14 @@ static int suite(const char *device)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(conv, name),         cmocka_unit_test_prestate(dense_map, name),
         cmocka_unit_test_prestate(batch_norm, name),   cmocka_unit_test_prestate(constant_norm, name),
-        cmocka_unit_test_prestate(running_norm, name), cmocka_unit_test_prestate(activations, name),
-        cmocka_unit_test_prestate(dropout, name),      cmocka_unit_test_prestate(pooling, name),
-        cmocka_unit_test_prestate(joining, name),      cmocka_unit_test_prestate(softmaxes, name),
-        cmocka_unit_test_prestate(sgd, name),          cmocka_unit_test_prestate(matching, name),
-        cmocka_unit_test_prestate(centering, name),    cmocka_unit_test_prestate(images, name),
-        cmocka_unit_test_prestate(records, name),      cmocka_unit_test_prestate(guarded, name),
-        cmocka_unit_test_prestate(rows, name),         cmocka_unit_test_prestate(repeatable, name),
-        cmocka_unit_test_prestate(refusals, name),
+        cmocka_unit_test_prestate(running_norm, name), cmocka_unit_test_prestate(normed_sums, name),
+        cmocka_unit_test_prestate(activations, name),  cmocka_unit_test_prestate(dropout, name),
+        cmocka_unit_test_prestate(pooling, name),      cmocka_unit_test_prestate(joining, name),
+        cmocka_unit_test_prestate(softmaxes, name),    cmocka_unit_test_prestate(sgd, name),
+        cmocka_unit_test_prestate(matching, name),     cmocka_unit_test_prestate(centering, name),
+        cmocka_unit_test_prestate(images, name),       cmocka_unit_test_prestate(records, name),
+        cmocka_unit_test_prestate(guarded, name),      cmocka_unit_test_prestate(rows, name),
+        cmocka_unit_test_prestate(repeatable, name),   cmocka_unit_test_prestate(refusals, name),
     };
     print_message("%s\n", device);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -497,8 +497,8 @@ static void norm_plan(struct norm *t)
 
 static void norm_forward(struct norm *t, double pace)
 {
-    DONE(ops->norm->forward(&t->p, t->x, t->scale, t->bias, t->mean, t->var, pace, t->d.train ? kept : NULL,
-                            NULL, t->y, scratch));
+    DONE(ops->norm->forward(&t->p, t->x, NULL, t->scale, t->bias, t->mean, t->var, pace,
+                            t->d.train ? kept : NULL, NULL, t->y, scratch));
 }
 
 static void norm_by_hand(void **state)
@@ -570,7 +570,7 @@ static double norm_value(const void *ctx)
 {
     struct norm t = *(const struct norm *)ctx;
     double stats[MOST];
-    DONE(ops->norm->forward(&t.p, t.x, t.scale, t.bias, t.mean, t.var, .1, stats, NULL, t.y, scratch));
+    DONE(ops->norm->forward(&t.p, t.x, NULL, t.scale, t.bias, t.mean, t.var, .1, stats, NULL, t.y, scratch));
     return inner(t.y, t.r, shape_row(t.in.shape) * (size_t)t.d.rows_back);
 }
 
@@ -588,7 +588,7 @@ static void norm_gradients(struct norm *t, int add)
     set(gs, 4, 5);
     set(gb, 4, 5);
     const real *y = t->d.act == ACT_LINEAR ? NULL : t->y;
-    DONE(ops->norm->backward(&t->p, t->x, y, t->scale, kept, NULL, gx, gx, gs, gb, add, scratch));
+    DONE(ops->norm->backward(&t->p, t->x, y, t->scale, kept, NULL, gx, gx, NULL, gs, gb, add, scratch));
     check_slopes("gx", t->x, gx, nx, 0, width, smooth, norm_value, t);
     check_slopes("gscale", t->scale, gs, (size_t)t->in.shape.c, add * 5, width, smooth, norm_value, t);
     check_slopes("gbias", t->bias, gb, (size_t)t->in.shape.c, add * 5, width, smooth, norm_value, t);

@@ -395,10 +395,11 @@ static void move_running(const struct norm *s, const float *stats, double pace, 
 
 static const struct steps forward_steps = { measure, settle_moments, normalise };
 
-static int norm_forward(const struct norm_plan *plan, const void *x, const real *scale, const real *bias,
-                        real *mean, real *var, double pace, void *stats, void *workspace, void *y,
-                        void *scratch)
+static int norm_forward(const struct norm_plan *plan, const void *x, const void *addend, const real *scale,
+                        const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                        void *y, void *scratch)
 {
+    (void)addend;
     const struct norm *s = plan->self;
     struct job k = { .s = s, .x = x, .scale = scale, .bias = bias, .y = y, .steps = &forward_steps };
     (void)workspace;
@@ -512,9 +513,10 @@ CPU_CLONES static void differentiate(const struct job *k, size_t strip, struct h
 static const struct steps backward_steps = { sum_gradients, settle_gradients, differentiate };
 
 static int norm_backward(const struct norm_plan *plan, const void *x, const void *y, const real *scale,
-                         const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
-                         real *gbias, int add, void *scratch)
+                         const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
+                         real *gscale, real *gbias, int add, void *scratch)
 {
+    (void)gaddend;
     const struct norm *s = plan->self;
     struct job k = { .s = s,
                      .x = x,

@@ -135,11 +135,16 @@ unsigned kernel_norm_blocks(const struct cuda *, const struct norm_job *);
  * partial: [split][block][2][channel]; fresh: one number. */
 int kernel_norm_stats(const struct cuda *, const struct norm_job *, const void *x, const float *bias,
                       float *mean, float *var, double pace, float *stats, float *partial, int *fresh);
+/* addend: NULL, or a tensor that is added before the activation, which is bent then. */
 int kernel_norm_apply(const struct cuda *, const struct norm_job *, const struct norm_at *, const void *x,
-                      void *y);
+                      const void *addend, void *y);
 /* Gradients of scale and bias, and what the one of x wants of all rows: means, [split][2][channel]. */
 int kernel_norm_sums(const struct cuda *, const struct norm_job *, const struct norm_at *, const void *x,
                      const void *gy, float *gscale, float *gbias, int add, float *partial, float *means);
+/* The same behind an addend: the slope is that of y, and gy times it goes to g, which may be gy. */
+int kernel_norm_sums_added(const struct cuda *, const struct norm_job *, const struct norm_at *,
+                           const void *x, const void *y, const void *gy, void *g, float *gscale, float *gbias,
+                           int add, float *partial, float *means);
 int kernel_norm_back(const struct cuda *, const struct norm_job *, const struct norm_at *, const float *means,
                      const void *x, const void *gy, void *gx);
 

@@ -7,19 +7,25 @@
 struct norm {
     const struct cuda *cu;
     struct norm_job job, back; /* forward; backward, which may be of the first split only */
-    int train;
+    int train, added;          /* added: there is an addend */
+    struct norm_job slopeless; /* backward, where the slope is in the gradient already */
 };
 
 /* Numbers in scratch: what the blocks added up; behind that the means that backward takes, or one flag. */
 static size_t partials(const struct norm_job *j) { return (size_t)j->splits * j->blocks * 2 * j->channels; }
 static size_t means(const struct norm_job *j) { return (size_t)j->splits * 2 * j->channels; }
 
+/* Two half-lines that meet in 0. */
+static int is_bent(enum act a)
+{
+    return a == ACT_LINEAR || a == ACT_RELU || a == ACT_LEAKY || a == ACT_RELIE;
+}
+
 static struct norm_job job_of(const struct norm_desc *d)
 {
     const struct tensor *in = d->in;
     const unsigned pixels = (unsigned)(in->shape.h * in->shape.w);
-    const int bf16 = cuda_is_bf16(in),
-              bent = d->act == ACT_LINEAR || d->act == ACT_RELU || d->act == ACT_LEAKY || d->act == ACT_RELIE;
+    const int bf16 = cuda_is_bf16(in), bent = is_bent(d->act);
     return (struct norm_job){
         .bf16 = bf16,
         .wide = cuda_is_wide(bf16, (size_t)in->shape.c),
@@ -52,10 +58,12 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
     TRY(cuda_self(&p->self, sizeof(struct norm), e));
     struct norm *s = p->self;
-    *s = (struct norm){ .cu = cuda_of(be), .job = job_of(d), .train = d->train };
+    *s = (struct norm){ .cu = cuda_of(be), .job = job_of(d), .train = d->train, .added = d->addend != NULL };
     s->back = back_of(s->job, d);
     s->job.blocks = kernel_norm_blocks(s->cu, &s->job);
     s->back.blocks = kernel_norm_blocks(s->cu, &s->back);
+    s->slopeless = s->back;
+    s->slopeless.below = 1;
     p->fused = 1;
     if (!d->train) return OK;
     const size_t sums = partials(&s->job), back = partials(&s->back);
@@ -69,8 +77,11 @@ static struct norm_at kept(const struct norm *s, const float *stats, const float
     return (struct norm_at){ stats, stats + s->job.channels, scale, stats + means(&s->job), 0 };
 }
 
-static int forward(const struct norm_plan *p, const void *x, const real *scale, const real *bias, real *mean,
-                   real *var, double pace, void *stats, void *workspace, void *y, void *scratch)
+static int adds(enum act act) { return is_bent(act); }
+
+static int forward(const struct norm_plan *p, const void *x, const void *addend, const real *scale,
+                   const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                   void *y, void *scratch)
 {
     (void)workspace;
     const struct norm *s = p->self;
@@ -81,19 +92,24 @@ static int forward(const struct norm_plan *p, const void *x, const real *scale, 
         TRY(kernel_norm_stats(s->cu, &s->job, x, bias, mean, var, pace, stats, partial, fresh));
         at = kept(s, stats, scale);
     }
-    return kernel_norm_apply(s->cu, &s->job, &at, x, y);
+    return kernel_norm_apply(s->cu, &s->job, &at, x, addend, y);
 }
 
 static int backward(const struct norm_plan *p, const void *x, const void *y, const real *scale,
-                    const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
-                    real *gbias, int add, void *scratch)
+                    const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias, int add, void *scratch)
 {
-    (void)y, (void)workspace;
+    (void)workspace;
     const struct norm *s = p->self;
     const struct norm_at at = kept(s, stats, scale);
     float *partial = scratch, *mean_g = partial + partials(&s->back);
-    TRY(kernel_norm_sums(s->cu, &s->back, &at, x, gy, gscale, gbias, add, partial, mean_g));
-    return gx ? kernel_norm_back(s->cu, &s->back, &at, mean_g, x, gy, gx) : OK;
+    void *g = gaddend ? gaddend : gx; /* with an addend: where gy times the slope goes */
+    if (!s->added) {
+        TRY(kernel_norm_sums(s->cu, &s->back, &at, x, gy, gscale, gbias, add, partial, mean_g));
+        return gx ? kernel_norm_back(s->cu, &s->back, &at, mean_g, x, gy, gx) : OK;
+    }
+    TRY(kernel_norm_sums_added(s->cu, &s->back, &at, x, y, gy, g, gscale, gbias, add, partial, mean_g));
+    return gx ? kernel_norm_back(s->cu, &s->slopeless, &at, mean_g, x, g, gx) : OK;
 }
 
 static void drop(struct norm_plan *p)
@@ -102,4 +118,4 @@ static void drop(struct norm_plan *p)
     p->self = NULL;
 }
 
-const struct norm_ops cuda_norm = { plan, forward, backward, drop };
+const struct norm_ops cuda_norm = { plan, forward, backward, adds, drop };

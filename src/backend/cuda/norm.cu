@@ -218,6 +218,44 @@ DEVICE float slope(int bent, const struct norm_job *j, float z)
     return bent ? z > 0 ? 1 : j->below : any_slope(j->act, z);
 }
 
+DEVICE void apply_rows_added(int bf16, unsigned V, unsigned n, const struct norm_job *j,
+                             const struct folded *f, const void *x, const void *addend, void *y, size_t at,
+                             size_t step)
+{
+    float t[ROWS][8], b[ROWS][8];
+    UNROLL for (unsigned r = 0; r < n; r++)
+    {
+        load(bf16, V, x, at - r * step, t[r]);
+        load(bf16, V, addend, at - r * step, b[r]);
+    }
+    UNROLL for (unsigned r = 0; r < n; r++)
+    {
+        UNROLL for (unsigned k = 0; k < V; k++) t[r][k] =
+            activate(1, j, f->a[k] * (t[r][k] - f->mean[k]) + f->bias[k] + b[r][k]);
+        store(bf16, V, y, at - r * step, t[r]);
+    }
+}
+
+DEVICE void apply_added(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
+                        const void *addend, void *y)
+{
+    const unsigned n = ROWS / 2; /* two tensors are read */
+    const size_t c = j.channels;
+    PHASE for (unsigned v = 0; v < j.channels / V; v += blockDim.x)
+    {
+        struct walk w = walk_of(&j, V, v);
+        const struct folded f = fold(V, &at, j.channels, w.channel);
+        const size_t last = w.from + (w.rows - 1) * c;
+        for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
+            apply_rows_added(bf16, V, n, &j, &f, x, addend, y, last - w.row * c, w.step * c);
+        for (; w.row < w.rows; w.row += w.step)
+            apply_rows_added(bf16, V, 1, &j, &f, x, addend, y, last - w.row * c, 0);
+    }
+}
+FOUR_KERNELS(apply_added,
+             LIST(struct norm_job j, struct norm_at at, const void *x, const void *addend, void *y),
+             LIST(j, at, x, addend, y))
+
 DEVICE void apply_rows(int bf16, unsigned V, int bent, unsigned n, const struct norm_job *j,
                        const struct folded *f, const void *x, void *y, size_t at, size_t step)
 {
@@ -337,6 +375,50 @@ FOUR_KERNELS(sums_any,
              LIST(struct norm_job j, struct norm_at at, const void *x, const void *gy, float *partial),
              LIST(j, at, x, gy, partial))
 
+/* Behind an addend the slope is known from y only. g is stored: the addend's gradient, and what `back` goes
+ * by. */
+DEVICE void add_g_added(int bf16, unsigned V, const struct norm_job *j, const struct folded *f, const void *x,
+                        const void *y, const void *gy, void *to, size_t at, float *sum)
+{
+    float e[8], z[8], g[8];
+    load(bf16, V, x, at, e);
+    load(bf16, V, y, at, z);
+    load(bf16, V, gy, at, g);
+    UNROLL for (unsigned k = 0; k < V; k++) g[k] *= slope(1, j, z[k]);
+    store(bf16, V, to, at, g);
+    UNROLL for (unsigned k = 0; k < V; k++)
+    {
+        g[k] = rounded(bf16, g[k]); /* the same numbers as `back` will read */
+        sum[k] += g[k];
+        sum[V + k] += g[k] * (e[k] - f->mean[k]);
+    }
+}
+
+DEVICE void sums_added(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
+                       const void *y, const void *gy, void *g, float *partial)
+{
+    SHARED(float, s, THREADS * 16);
+    for (unsigned v = 0; v < j.channels / V; v += blockDim.x) {
+        const unsigned tile = tile_at(&j, V, v);
+        PHASE
+        {
+            float sum[16];
+            struct walk w = walk_of(&j, V, v);
+            const struct folded f = fold(V, &at, j.channels, w.channel);
+            for (unsigned k = 0; k < 2 * V; k++) sum[k] = 0;
+            for (; w.row < w.rows; w.row += w.step)
+                add_g_added(bf16, V, &j, &f, x, y, gy, g, w.from + (size_t)w.row * j.channels, sum);
+            share(V, tile, sum, s);
+        }
+        BLOCK_SUM(s, (int)(blockDim.x / tile), (int)(2 * V * tile));
+        PHASE give(&j, V, v, s, partial);
+    }
+}
+FOUR_KERNELS(sums_added,
+             LIST(struct norm_job j, struct norm_at at, const void *x, const void *y, const void *gy, void *g,
+                  float *partial),
+             LIST(j, at, x, y, gy, g, partial))
+
 /* means: [split][sum(g) / N, inv * inv * sum(g * e) / N][channel] */
 KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, float *gscale, float *gbias,
        int add, float *means)
@@ -441,9 +523,11 @@ int kernel_norm_stats(const struct cuda *cu, const struct norm_job *j, const voi
 }
 
 int kernel_norm_apply(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
-                      const void *x, void *y)
+                      const void *x, const void *addend, void *y)
 {
-    if (j->bent)
+    if (addend)
+        LAUNCH_FOUR(cu, apply_added, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, addend, y);
+    else if (j->bent)
         LAUNCH_FOUR(cu, apply_bent, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
     else
         LAUNCH_FOUR(cu, apply_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
@@ -457,6 +541,16 @@ int kernel_norm_sums(const struct cuda *cu, const struct norm_job *j, const stru
         LAUNCH_FOUR(cu, sums_bent, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy, partial);
     else
         LAUNCH_FOUR(cu, sums_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy, partial);
+    LAUNCH(cu, back_finish, finish_blocks(j), 1, THREADS, *j, partial, at->inv, gscale, gbias, add, means);
+    return OK;
+}
+
+int kernel_norm_sums_added(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
+                           const void *x, const void *y, const void *gy, void *g, float *gscale, float *gbias,
+                           int add, float *partial, float *means)
+{
+    LAUNCH_FOUR(cu, sums_added, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y, gy, g,
+                partial);
     LAUNCH(cu, back_finish, finish_blocks(j), 1, THREADS, *j, partial, at->inv, gscale, gbias, add, means);
     return OK;
 }

@@ -95,9 +95,11 @@ static void follow(const struct norm *s, const struct moments *stats, int c, dou
     var[c] = (real)(var[c] + pace * (v - var[c]));
 }
 
-static int forward(const struct norm_plan *p, const void *x, const real *scale, const real *bias, real *mean,
-                   real *var, double pace, void *stats, void *workspace, void *y, void *scratch)
+static int forward(const struct norm_plan *p, const void *x, const void *addend, const real *scale,
+                   const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                   void *y, void *scratch)
 {
+    (void)addend;
     (void)workspace, (void)scratch;
     const struct norm *s = p->self;
     if (!s->train) {
@@ -150,9 +152,10 @@ static void spread(const struct norm *s, int split, int c, struct moments m, str
 }
 
 static int backward(const struct norm_plan *p, const void *x, const void *y, const real *scale,
-                    const void *stats, const void *workspace, const void *gy, void *gx, real *gscale,
-                    real *gbias, int add, void *scratch)
+                    const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias, int add, void *scratch)
 {
+    (void)gaddend;
     (void)workspace, (void)scratch;
     const struct norm *s = p->self;
     const struct moments *m = stats;
@@ -177,4 +180,4 @@ static void drop(struct norm_plan *p)
     p->self = NULL;
 }
 
-const struct norm_ops ref_norm = { plan, forward, backward, drop };
+const struct norm_ops ref_norm = { .plan = plan, .forward = forward, .backward = backward, .drop = drop };
