@@ -255,6 +255,17 @@ static int folds(const struct program *p, int i)
            !is_read(p, l->in[1], i, i);
 }
 
+/* Layers from `first` on that read `old`, or are the identity on it, get `now`. */
+static void replace_value(struct program *p, int first, const struct value *old, struct value *now)
+{
+    for (int i = first; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        for (int k = 0; k < l->nin; k++)
+            if (l->in[k] == old) l->in[k] = now;
+        if (l->out == old) l->out = now;
+    }
+}
+
 static void fold_sums(struct program *p)
 {
     for (int i = 1; p->desc.train && !p->desc.keep && i < p->n; i++) {
@@ -262,9 +273,7 @@ static void fold_sums(struct program *p)
         if (!folds(p, i)) continue;
         before->in[before->nin++] = l->in[1];
         before->sum_act = (enum act)l->ops->sum(l);
-        for (int j = i + 1; j < p->n; j++)
-            for (int k = 0; k < p->node[j].l.nin; k++)
-                if (p->node[j].l.in[k] == l->out) p->node[j].l.in[k] = before->out;
+        replace_value(p, i + 1, l->out, before->out);
         l->out = before->out;
         l->identity = l->inert = 1;
         p->node[i].used = 0;
