@@ -29,7 +29,11 @@ int dev_alloc(void **out, size_t bytes, struct err *e)
 }
 void dev_free(void *p) { mem_free(p); }
 
-int dev_pin(void **out, size_t bytes, struct err *e) { return dev_alloc(out, bytes, e); }
+int dev_pin(void **out, size_t bytes, struct err *e)
+{
+    *out = mem_alloc(bytes, 1);
+    return *out ? OK : fail(e, E_MEM, "no memory for %zu pinned bytes", bytes);
+}
 void dev_unpin(void *p) { mem_free(p); }
 
 static int copy(void *to, const void *from, size_t n)

@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "dnn.h"
 
-enum { SMALL_STAGES = 32, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LARGE_BYTES = 16 << 20 };
+enum { SMALL_STAGES = 32, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LARGE_BYTES = 8 << 20 };
 
 const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
 
