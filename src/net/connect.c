@@ -1,0 +1,225 @@
+/* Who reads whose output; shapes; what takes part in the backward pass, and who writes which gradient first.
+ */
+#include <math.h>
+#include <string.h>
+#include "core/mem.h"
+#include "net/compiled.h"
+
+static int rows_back(const struct program *p)
+{
+    return p->desc.paired && p->net->wants.gradient_first ? p->desc.rows : p->rows;
+}
+
+static struct value *output_of(struct program *p, int i) { return i < 0 ? &p->input : p->node[i].l.out; }
+
+static int connect(struct program *p, int i, struct err *e)
+{
+    const struct net *n = p->net;
+    const struct model_layer *m = &n->layer[i];
+    struct node *node = &p->node[i];
+    struct layer *l = &node->l;
+    *l = (struct layer){ .ops = m->ops,
+                         .index = i,
+                         .line = m->line,
+                         .classes = n->classes,
+                         .nin = m->nin,
+                         .out = &node->value,
+                         .rows_back = rows_back(p),
+                         .train = p->desc.train,
+                         .first = p->desc.paired ? p->desc.rows : 0,
+                         .be = n->be,
+                         .cfg = n->cfg->path,
+                         .loss = NAN,
+                         .weight = 1 };
+    l->self = mem_alloc(1, m->ops->size + 1);
+    size_t room = (size_t)m->nin + 1; /* one more for a sum: see fold_sums */
+    l->in = mem_alloc(room, sizeof *l->in);
+    l->add = mem_alloc(room, sizeof *l->add);
+    node->keep_in = mem_alloc(room, sizeof *node->keep_in);
+    if (!l->self || !l->in || !l->add || !node->keep_in)
+        return fail(e, E_MEM, "%s: not enough memory", l->cfg);
+    memcpy(l->self, m->self, m->ops->size);
+    for (int k = 0; k < m->nin; k++) l->in[k] = output_of(p, m->in[k]);
+    for (int k = m->in[0]; k >= 0 && !l->below; k = n->layer[k].in[0])
+        if (!p->node[k].l.inert && !(n->layer[k].ops->flags & LAYER_TRAIN_ONLY)) l->below = p->node[k].l.ops;
+    return OK;
+}
+
+static int check_shape(const struct layer *l, struct shape s, struct err *e)
+{
+    size_t count, bytes;
+    if (s.n < 1 || s.c < 1 || s.h < 1 || s.w < 1)
+        return layer_fail(l, e, "an output of %dx%dx%d cannot be", s.w, s.h, s.c);
+    if (mem_mul((size_t)s.c * (size_t)s.h, (size_t)s.w, &count) || count > INT32_MAX ||
+        mem_mul(count * (size_t)s.n, 8 * sizeof(real), &bytes) || bytes > SIZE_MAX / 8)
+        return layer_fail(l, e, "an output of %dx%dx%d for %d images is too large", s.w, s.h, s.c, s.n);
+    return OK;
+}
+
+static int find_shape(struct program *p, int i, struct err *e)
+{
+    struct node *node = &p->node[i];
+    struct layer *l = &node->l;
+    struct shape in = l->in[0]->x.shape, out = { 0 };
+    if (l->ops->flags & LAYER_SPATIAL && !(p->net->config.height && p->net->config.width))
+        return layer_fail(l, e, "needs an image: set height, width and channels in [net]");
+    if ((size_t)in.c > SIZE_MAX / 8) return layer_fail(l, e, "too many channels");
+    TRY(l->ops->shape(l, &out, e));
+    TRY(check_shape(l, out, e));
+    node->used = !l->inert;
+    if (l->identity)
+        l->out = l->in[0];
+    else
+        node->value.x.shape = node->value.g.shape = out;
+    return OK;
+}
+
+/* Does a used layer from `first` on, other than `but`, read this value? */
+static int is_read(const struct program *p, const struct value *v, int first, int but)
+{
+    for (int i = first; i < p->n; i++)
+        for (int k = 0; i != but && p->node[i].used && k < p->node[i].l.nin; k++)
+            if (p->node[i].l.in[k] == v) return 1;
+    return 0;
+}
+
+/* Can layer i, a sum, be done by the layer before it? Nobody else may want what that gave so far, and the
+ * gradient of what is added must be written here first. */
+static int folds(const struct program *p, int i)
+{
+    const struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
+    int act = p->node[i].used && !l->identity && l->ops->sum ? l->ops->sum(l) : -1;
+    return act >= 0 && l->in[0] == &p->node[i - 1].value && before->ops->takes_sum &&
+           before->ops->takes_sum(before, (enum act)act) && !is_read(p, l->in[0], 0, i) &&
+           !is_read(p, l->in[1], i, i);
+}
+
+/* Layers from `first` on that read `old`, or are the identity on it, get `now`. */
+static void replace_value(struct program *p, int first, const struct value *old, struct value *now)
+{
+    for (int i = first; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        for (int k = 0; k < l->nin; k++)
+            if (l->in[k] == old) l->in[k] = now;
+        if (l->out == old) l->out = now;
+    }
+}
+
+static void fold_sums(struct program *p)
+{
+    for (int i = 1; p->desc.train && !p->desc.keep && i < p->n; i++) {
+        struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
+        if (!folds(p, i)) continue;
+        before->in[before->nin++] = l->in[1];
+        before->sum_act = (enum act)l->ops->sum(l);
+        replace_value(p, i + 1, l->out, before->out);
+        l->out = before->out;
+        l->identity = l->inert = 1;
+        p->node[i].used = 0;
+    }
+}
+
+/* Which values have something below them that learns. */
+static void find_learners(struct program *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        if (l->identity) continue;
+        int need = l->ops->flags & LAYER_PARAMS;
+        for (int k = 0; k < l->nin; k++) need |= l->in[k]->need_g;
+        l->out->need_g =
+            p->desc.train && need && !(l->ops->flags & LAYER_NO_GRAD) && !p->net->layer[i].frozen;
+    }
+}
+
+/* Walks as backward will: a layer takes part if something wrote its output's gradient or it has a loss of its
+ * own. The first to write a gradient overwrites, the others add. id: 1 once it is written. */
+static void find_backward(struct program *p)
+{
+    for (int i = 0; i < p->n; i++) p->node[i].value.id = 0;
+    for (int i = p->n - 1; i >= 0; i--) {
+        struct node *node = &p->node[i];
+        struct layer *l = &node->l;
+        int loss = l->ops->flags & LAYER_LOSS && (l->identity || l->last), below = 0;
+        for (int k = 0; k < l->nin; k++) below |= l->in[k]->need_g;
+        int learns = l->ops->flags & LAYER_PARAMS && !p->net->layer[i].frozen;
+        int called = node->used && l->ops->backward && (!l->identity || loss);
+        node->back = called && (below || learns) && (loss || l->out->id);
+        int folded = l->nin > p->net->layer[i].nin; /* what a sum adds gets its gradient first */
+        for (int n = 0; node->back && n < l->nin; n++) {
+            int k = folded ? l->nin - 1 - n : n;
+            if (!l->in[k]->need_g) continue;
+            l->add[k] = l->in[k]->id;
+            l->in[k]->id = 1;
+        }
+    }
+}
+
+/* `last`: only layers that do nothing to it read this output. */
+static void find_last(struct program *p)
+{
+    for (int i = 0; i < p->n; i++) p->node[i].l.last = 1;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; p->node[i].used && k < p->net->layer[i].nin; k++)
+            for (int j = p->net->layer[i].in[k]; j >= 0;
+                 j = p->node[j].l.identity ? p->net->layer[j].in[0] : -1)
+                p->node[j].l.last = 0;
+}
+
+/* A layer whose loss can do nothing is a mistake in the cfg, and not to be trained with in silence. */
+static int check_losses(const struct program *p, struct err *e)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        if (!p->node[i].used || !p->desc.train) continue;
+        if (l->ops->flags & LAYER_TRAIN_ONLY && l->last)
+            return layer_fail(l, e, "must stand before the classifier: no layer that learns comes behind it");
+        if (l->ops->flags & LAYER_TRAIN_ONLY && !l->in[0]->need_g)
+            return layer_fail(l, e, "no layer that learns comes before it");
+        if (l->ops->flags & LAYER_TERMINAL && !l->last) return layer_fail(l, e, "must be the last layer");
+    }
+    return OK;
+}
+
+int program_output(const struct program *p)
+{
+    int i = p->n - 1;
+    while (i > 0 && p->node[i].l.ops->flags & LAYER_TERMINAL) i--;
+    return i;
+}
+
+int program_draft(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
+{
+    struct program *p = *out = mem_alloc(1, sizeof *p);
+    if (!p) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    *p = (struct program){
+        .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = -1
+    };
+    p->last_claim = &p->claims;
+    p->node = mem_alloc((size_t)n->n, sizeof *p->node);
+    if (!p->node) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    const struct net_config *c = &n->config;
+    int image = c->height && c->width && c->channels;
+    p->input.x.shape = image ? (struct shape){ p->rows, c->channels, c->height, c->width }
+                             : (struct shape){ p->rows, c->inputs, 1, 1 };
+    for (int i = 0; i < n->n; i++) {
+        TRY(connect(p, i, e));
+        TRY(find_shape(p, i, e));
+    }
+    fold_sums(p);
+    find_learners(p);
+    find_last(p);
+    find_backward(p);
+    return check_losses(p, e);
+}
+
+void program_describe(const struct program *p, struct net *n)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct layer *l = &p->node[i].l;
+        n->layer[i].out = l->out->x.shape;
+        n->layer[i].out.n = 1;
+        n->layer[i].flops = l->ops->flops ? l->ops->flops(l) : 0;
+    }
+    n->classes = (int)shape_row(p->node[program_output(p)].l.out->x.shape);
+}
