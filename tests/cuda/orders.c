@@ -20,6 +20,7 @@ static void each_order(void **state, void (*fn)(struct bench *, const void *), c
 {
     for (int p = 0; p < PRECISION_COUNT; p++) {
         struct bench b[KERNEL_ORDERS];
+        if (p == PRECISION_TF32) continue; /* its kernels are those of fp32 */
         for (int i = 0; i < KERNEL_ORDERS; i++) {
             kernel_order = i;
             bench_open(&b[i], *state, 2);
