@@ -1,5 +1,6 @@
 #!/bin/sh
 # What `make test` runs once everything is built: which program in which variant, and why there.
+#   tests/all.sh [gpu]      gpu: of the build for GPUs, after make test GPU=1
 cd "$(dirname "$0")/.." || exit 2
 float=build/float double=build/double-ref san=build/float-address,undefined tsan=build/float-thread
 shim=build/float-shim-ref-address,undefined cuda=build/float-cuda
@@ -15,19 +16,25 @@ programs() { # programs VARIANT FOLDER...: the test programs built there
     done
 }
 
-export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet GPU_REAL=$PWD/$cuda/darknet
+export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 
-# Units, faults and the registry under sanitizers, and so the kernels of the GPU on the host; with nvcc also the suites of the
-# real ones, which are skipped without a GPU; gradients in double, where they mean something; the lock-free parts of the loader
-# under the thread sanitizer; the rest as built for users.
+# What runs on a GPU is skipped without one; the choice of devices and the plans of cuDNN are not.
+if [ "${1:-}" = gpu ]; then
+    export DARKNET=$PWD/$cuda/darknet GPU_REAL=$PWD/$cuda/darknet
+    unset GPU_HOST
+    exec tests/run.sh $(programs $cuda unit layers cuda) tests/cli/device.sh
+fi
+
+# Units, faults and the registry under sanitizers, and so the kernels of the GPU on the host; gradients in double, where they
+# mean something; the lock-free parts of the loader under the thread sanitizer; the rest as built for users.
 exec tests/run.sh \
     $(programs $san unit layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $double/tests/unit/ref $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
     $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
     $float/tests/layers/parity $float/tests/train/cfgs \
-    $(programs $shim unit layers cuda) $(programs $cuda unit layers cuda) tests/cuda/train.sh tests/device/dry.sh \
+    $(programs $shim unit layers cuda) tests/cuda/train.sh tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/cli/*.sh
