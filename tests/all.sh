@@ -34,7 +34,7 @@ exec tests/run.sh \
     $tsan/tests/unit/loader \
     $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
     $float/tests/layers/parity $float/tests/train/cfgs \
-    $(programs $shim unit layers cuda) tests/cuda/train.sh tests/device/dry.sh \
+    $(programs $shim unit layers cuda) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/cli/*.sh
