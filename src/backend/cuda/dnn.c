@@ -220,6 +220,8 @@ static int acceptable(const struct search *s, cudnnBackendNumericalNote_t note)
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return s->conv->bf16 || s->conv->tf32; /* on floats that is TF32 */
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return 0;
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: /* digits are lost in larger tiles */
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: return 0;
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return !s->deterministic;
     default: return 1;
     }
