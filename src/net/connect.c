@@ -155,7 +155,8 @@ static void find_backward(struct program *p)
     }
 }
 
-/* `last`: only layers that do nothing to it read this output. */
+/* `last`: only layers that do nothing to it read this output. Before sums are folded: what they add is read
+ * there. */
 static void find_last(struct program *p)
 {
     for (int i = 0; i < p->n; i++) p->node[i].l.last = 1;
@@ -206,9 +207,9 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
         TRY(connect(p, i, e));
         TRY(find_shape(p, i, e));
     }
+    find_last(p);
     fold_sums(p);
     find_learners(p);
-    find_last(p);
     find_backward(p);
     return check_losses(p, e);
 }
