@@ -24,6 +24,11 @@ COVERAGE ?= 0
 OPENCV ?= 0
 TURBOJPEG ?= 0
 
+comma := ,
+oops = $(error $(1)=$($(1)): expected $(2))
+$(if $(filter-out 0 1 host,$(GPU)),$(call oops,GPU,0$(comma) 1 or host))
+$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG,$(if $(filter-out 0 1,$($(v))),$(call oops,$(v),0 or 1)))
+
 ifeq ($(DOUBLE),1)
 override ONEDNN := 0
 override GPU := 0
@@ -64,7 +69,6 @@ COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(if $(filter
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
 ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) $(CXXFLAGS)
-comma      := ,
 CUDA_DIRS  := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
 CUDA_LIBS  := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
               $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
@@ -95,12 +99,19 @@ $(B)/decoders.inc: FORCE
 	@mkdir -p $(B)
 	@printf 'DECODER(%s)\n' $(DECODERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
+# The folders and the card that a build for GPUs was made with: other ones make it anew.
+TOOLKIT := $(if $(filter 1,$(GPU)),$(B)/toolkit)
+$(B)/toolkit: FORCE
+	@mkdir -p $(B)
+	@echo '$(CUDA) $(CUDNN) $(CUDA_ARCH)' > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
 # One plain line where a library is missing, before a compiler says it in fifty.
 OPENCV_INCLUDE ?= /usr/include/opencv4
 HEADERS := $(if $(filter 1,$(GPU)),cuda_runtime_api.h cudnn.h cublas_v2.h) $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h $(if $(filter 1,$(TURBOJPEG)),turbojpeg.h) \
            $(if $(filter 1,$(OPENCV)),opencv2/imgcodecs.hpp)
 SETS    := build$(if $(filter 1,$(TURBOJPEG)), turbojpeg)$(if $(filter 1,$(OPENCV)), opencv)
-$(B)/headers:
+$(B)/headers: $(TOOLKIT)
+	@$(if $(TOOLKIT),command -v $(NVCC) >/dev/null || { echo "make: $(NVCC) is missing: give the folder of CUDA$(comma) CUDA=$(CUDA)" >&2; exit 1; })
 	@for h in $(HEADERS); do case $$h in cu*) as="$(CC) -x c -isystem $(CUDNN)/include -isystem $(CUDA)/include" ;; *.hpp) as="$(CXX) -x c++ -isystem $(OPENCV_INCLUDE)" ;; *) as="$(CC) -x c" ;; esac; \
 	    echo "#include <$$h>" | $$as -E - >/dev/null 2>&1 || \
 	    { case $$h in cu*) echo "make: $$h is missing: give the folders of CUDA and cuDNN, CUDA=$(CUDA) CUDNN=$(CUDNN)" >&2; exit 1 ;; esac; \
@@ -115,6 +126,7 @@ $(B)/src/%.o: src/%.cpp Makefile | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 ifeq ($(GPU),1)
+$(filter $(B)/src/backend/cuda/%,$(LIB_OBJ)): $(TOOLKIT)
 $(B)/src/backend/cuda/%.o: ALL_CFLAGS += -isystem $(CUDNN)/include -isystem $(CUDA)/include
 $(B)/src/backend/cuda/%.cu.o: src/backend/cuda/%.cu Makefile | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)

@@ -62,6 +62,7 @@ int backend_open(struct backend **out, const char *device, int threads, struct e
     if (!be) return fail(e, E_MEM, "no memory to open device %s", ops->name);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     be->ops = ops;
+    snprintf(be->title, sizeof be->title, "%s", ops->name);
     be->threads = threads > 0 ? threads : cores > 0 ? (int)cores : 1;
     int rc = ops->open(be, index, e);
     if (rc) {

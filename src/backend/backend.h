@@ -90,6 +90,7 @@ extern const char *const precision_names[PRECISION_COUNT + 1]; /* "fp32", "tf32"
 struct backend {
     const struct backend_ops *ops;
     void *self;
+    char title[80];           /* which it is, for people: "cpu", "cuda:0 (NVIDIA H100 80GB HBM3)" */
     int threads;              /* compute threads, >= 1 */
     enum precision precision; /* of what is planned from now on; one of ops->precisions */
     int deterministic;        /* plans may not depend on timing, nor sums on the order of threads */

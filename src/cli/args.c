@@ -61,7 +61,8 @@ static const struct flag flags[] = {
     { "i", FLAG_GPU, AT(gpu), NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
     { "gpus", FLAG_GPU, AT(gpu), NETS, "N", "the same" },
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "compute on the CPU" },
-    { "precision", FLAG_TEXT, AT(precision), NETS, "WORD", "fp32, tf32 or bf16 (precision= of [net])" },
+    { "precision", FLAG_TEXT, AT(precision), NETS, "WORD",
+      "fp32, or on a GPU tf32 or bf16 (precision= of [net])" },
     { "deterministic", FLAG_SWITCH, AT(deterministic), NETS, NULL,
       "the same bits from run to run (CPU: always; GPU: slower)" },
     { "eager", FLAG_SWITCH, AT(eager), CMD_TRAIN, NULL,
@@ -202,6 +203,11 @@ static const struct backend_ops *first_backend(int gpu)
     return NULL;
 }
 
+static int names_gpu(const char *device)
+{
+    return strcspn(device, ":") == strlen("cuda") && !strncmp(device, "cuda", strlen("cuda"));
+}
+
 static int check_conflicts(const struct cli *c, struct err *e)
 {
     if (c->gpu && c->nogpu)
@@ -209,7 +215,7 @@ static int check_conflicts(const struct cli *c, struct err *e)
     if (c->gpu && c->device)
         return fail(e, E_ARG, "-device %.60s beside -i or -gpus (GPU %d): give one of them", c->device,
                     c->gpu - 1);
-    if (c->nogpu && c->device && !strncmp(c->device, "cuda", strcspn(c->device, ":")))
+    if (c->nogpu && c->device && names_gpu(c->device))
         return fail(e, E_ARG, "-nogpu contradicts -device %.60s: give one of them", c->device);
     return OK;
 }
@@ -218,6 +224,11 @@ static int choose_device(struct cli *c, struct err *e)
 {
     TRY(check_conflicts(c, e));
     if (c->nogpu && !c->device) c->device = first_backend(0)->name;
+    if (c->device && names_gpu(c->device) && !first_backend(1))
+        return fail(e, E_DEVICE,
+                    "-device %.60s: this program has no GPU backend: build it with make GPU=1, or leave "
+                    "-device out",
+                    c->device);
     if (!c->gpu) return OK;
     if (!first_backend(1))
         return fail(e, E_DEVICE,

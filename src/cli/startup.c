@@ -109,7 +109,7 @@ void startup_lines(const struct session *s, const struct cli *c, const char *bas
     printf("Learning Rate: %g, Momentum: %g, Decay: %g\n", n->learning_rate, n->momentum, n->decay);
     printf("%d\n", images);
     printf("seed %llu, device %s%s%s, %d compute threads, %d loader threads\n", (unsigned long long)c->seed,
-           s->be->ops->name, n->precision ? " in " : "", n->precision ? precision_names[n->precision] : "",
+           s->be->title, n->precision ? " in " : "", n->precision ? precision_names[n->precision] : "",
            s->be->threads, cli_workers(c));
     printf("mini-batch = %d images, update every %d\n", s->net->mini, s->net->mini * n->subdivisions);
     if (s->net->mini < 4 && has_batch_norm(s->net->cfg))

@@ -124,12 +124,18 @@ int net_set_precision(struct cfg *cfg, const char *precision, struct err *e)
     return cfg_override(cfg, assignment, e);
 }
 
-static int config_fits(const struct net *n, int line, struct err *e)
+static int config_fits(const struct net *n, struct err *e)
 {
-    int p = n->config.precision;
+    int p = n->config.precision, line = 0;
     if (n->be->ops->precisions & 1u << p) return OK;
-    return fail_at(e, E_CFG, n->cfg->path, line, "[net] precision=%s: device %s computes in fp32 only",
-                   precision_names[p], n->be->ops->name);
+    cfg_find(&n->cfg->section[0], "precision", &line);
+    const char *what = precision_names[p], *device = n->be->ops->name;
+    if (!line) /* from the command line, or a caller */
+        return fail(e, E_CFG, "precision %s: device %s computes in fp32 only: %s needs a GPU", what, device,
+                    what);
+    return fail_at(e, E_CFG, n->cfg->path, line,
+                   "[net] precision=%s: device %s computes in fp32 only: take a GPU, or -precision fp32",
+                   what, device);
 }
 
 /* Settings that work and are seldom meant. */
@@ -156,7 +162,7 @@ static int config_read(struct net *n, struct err *e)
     const struct key *const tables[] = { net_config_keys, silent_keys, NULL };
     TRY(options_unused(tables, 0, n->cfg->path, s, &n->notes, e));
     TRY(config_check(n, s->line, e));
-    TRY(config_fits(n, s->line, e));
+    TRY(config_fits(n, e));
     n->mini = n->config.batch / n->config.subdivisions;
     config_remarks(n);
     return OK;

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/common.inc"
 make_data
 make_cfg good.cfg
+sed 's/^\[net\]$/&\nprecision=bf16/' good.cfg >rounded.cfg
 
 # says WHAT WORDS COMMAND...: fails with one line, which fits the regular expression.
 says() {
@@ -32,8 +33,10 @@ everywhere() {
     says "a GPU and the CPU" "-device ref beside -i" ops good.cfg -device ref -i 0
     says "no GPU and one" "-nogpu contradicts -device cuda:0" ops good.cfg -nogpu -device cuda:0
     says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
-    says "a precision that ref does not have" "device ref computes in fp32 only" ops good.cfg -device ref -precision bf16
+    says "a precision that ref does not have" "precision bf16: device ref computes in fp32 only: bf16 needs a GPU$" ops good.cfg -device ref -precision bf16
     says "a precision that the CPU does not have" "computes in fp32 only" ops good.cfg -nogpu -precision tf32
+    says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: take a GPU, or -precision fp32$" ops rounded.cfg -nogpu
+    says "a device that only begins like one" "'c' is not one of those built in" ops good.cfg -device c
     says "a misspelt flag" "did you mean -deterministic" ops good.cfg -determinstic
     opens "-nogpu" -nogpu
     opens "-nogpu with a device that is none" -nogpu -device ref
@@ -51,7 +54,7 @@ everywhere
 if [[ " $devices " != *cuda* ]]; then
     says "a GPU without a backend for it" "no GPU backend: build it with make GPU=1" -i 0 ops good.cfg
     says "the same by the other flag" "no GPU backend" ops good.cfg -gpus 0
-    says "the same by its name" "'cuda:0' is not one of those built in: " ops good.cfg -device cuda:0
+    says "the same by its name" "-device cuda:0: this program has no GPU backend: build it with make GPU=1" ops good.cfg -device cuda:0
 fi
 
 program=${GPU_HOST:-none}
@@ -59,6 +62,8 @@ if [ -x "$program" ]; then
     everywhere
     "$program" version >version
     check "cuda comes first" grep -q '^device cuda (default): .' version
+    "$program" classifier train mini.data good.cfg -precision bf16 -set net.max_batches=1 >said.out 2>said.err
+    check "the card is told before training" grep -q '^seed 1, device cuda:0 (kernels on the host) in bf16, [0-9]' said.out
     says "a GPU that is not there" "cuda:7: there is 1 GPU" ops good.cfg -i 7
     says "a GPU that is not there, by -gpus" "cuda:7: there is 1 GPU" ops good.cfg -gpus 7
     says "a GPU that is not there, by its name" "cuda:7: there is 1 GPU" ops good.cfg -device cuda:7

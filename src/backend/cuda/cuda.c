@@ -67,6 +67,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
         return rc;
     }
     be->self = cu;
+    snprintf(be->title, sizeof be->title, "cuda:%d (%.60s)", index, cu->info.name);
     return OK;
 }
 

@@ -555,9 +555,10 @@ void cudnn_plan_drop(struct cudnn_plan *p)
 
 const char *cudnn_libraries(void)
 {
-    static _Thread_local char text[100]; /* the same each time */
+    static _Thread_local char text[100];  /* the same each time */
+    const int v = (int)cudnnGetVersion(); /* of the library that was found, not of the header */
     snprintf(text, sizeof text, "CUDA %d.%d, cuDNN %d.%d.%d, cuBLAS %d.%d.%d", CUDART_VERSION / 1000,
-             CUDART_VERSION % 1000 / 10, CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL, CUBLAS_VER_MAJOR,
+             CUDART_VERSION % 1000 / 10, v / 10000, v / 100 % 100, v % 100, CUBLAS_VER_MAJOR,
              CUBLAS_VER_MINOR, CUBLAS_VER_PATCH);
     return text;
 }
