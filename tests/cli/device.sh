@@ -49,6 +49,10 @@ everywhere() {
     check "the device is told before training ($program)" grep -qE '^seed 1, device (cpu|ref), [0-9]' said.out
 }
 
+# No build with a misspelt variable: it would be one for the CPU.
+make -C "$here" GPU=yes >said.out 2>said.err
+check "a misspelt GPU= builds nothing" grep -q 'GPU=yes: expected 0, 1 or host' said.err
+
 program=$DARKNET
 everywhere
 if [[ " $devices " != *cuda* ]]; then
