@@ -68,7 +68,7 @@ void model_drop_params(struct net *n)
         mem_free(p->host);
         mem_free(p);
     }
-    if (n->nparam) n->be->ops->sgd->drop(&n->sgd);
+    n->be->ops->sgd->drop(&n->sgd);
     n->be->ops->free(n->be, n->now);
     n->now = NULL;
     mem_free(n->param);

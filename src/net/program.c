@@ -347,10 +347,10 @@ static int keep_features(struct program *p, struct err *e)
 
 int program_open(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
 {
-    int creates = !n->param;
+    int creates = !n->param && !n->now;
     struct program *p = NULL;
     *out = NULL;
-    if (d->train && !creates && !n->param[0]->w)
+    if (d->train && !creates && !n->now)
         return fail(e, E_ARG, "%s: training programs must be opened before those for inference",
                     n->cfg->path);
     int rc = program_draft(&p, n, d, e);

@@ -52,6 +52,26 @@ static void same_gradient(const struct tiny *a, int i, const struct tiny *b, int
 
 /* ---- who learns ---- */
 
+/* There is nothing to update, but a plan of the update, and what a step tells it: once, for all programs. */
+static void a_net_without_parameters(void **state)
+{
+    const struct program_desc train = { .rows = 4, .train = 1 }, refused = { .rows = 4, .features = 9 };
+    struct err e = { 0 };
+    struct step_stats stats;
+    struct program *second, *none;
+    (void)state;
+    ok(tiny_open(&t, NET(4) "[avgpool]\n[softmax]\n", &e), &e);
+    struct step s = {
+        .x = images, .label = (const int[]){ 0, 0, 0, 0 }, .rows = 4, .first = 4, .iteration = 1
+    };
+    assert_int_equal(program_open(&none, t.net, &refused, &e), E_ARG);
+    ok(program_open(&second, t.net, &train, &e), &e);
+    ok(program_train(t.p, &s, &stats, &e), &e);
+    ok(net_update(t.net, .1, &e), &e);
+    program_close(second);
+    tiny_close(&t);
+}
+
 static void stopbackward(void **state)
 {
     struct err e = { 0 };
@@ -549,6 +569,7 @@ static void initial_values_as_pytorch_draws_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_net_without_parameters),
         cmocka_unit_test(stopbackward),
         cmocka_unit_test(dead_branches),
         cmocka_unit_test(route_of_one_is_an_alias),
