@@ -51,7 +51,7 @@ typedef struct {
 /* All zero, or NULL in its place: as the cfg says, inference only, on the default device. */
 typedef struct {
     const char *device;    /* "cuda", "cuda:1", "cpu", "ref"; NULL: the first that was built in */
-    int threads;           /* compute threads; 0: one per processor */
+    int threads;           /* compute threads; 0: one per core this process may use */
     int train;             /* 1: for dn_step: parameters get gradients and momenta (3 times the memory) */
     int rows;              /* images per pass of dn_predict; 0: batch / subdivisions of the cfg */
     uint64_t seed;         /* of initial weights, dropout, policy=random */

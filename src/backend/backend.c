@@ -1,7 +1,7 @@
 #include "backend.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include "core/cores.h"
 #include "core/mem.h"
 
 const char *const act_names[ACT_COUNT + 1] = {
@@ -56,14 +56,13 @@ int backend_open(struct backend **out, const char *device, int threads, struct e
     const struct backend_ops *ops = find(device, n);
     if (!ops) return unknown(device, e);
     if (device[n] &&
-        (sscanf(device + n, ":%d%n", &index, &used) != 1 || device[n + (size_t)used] || index < 0))
+        (sscanf(device + n, ":%9d%n", &index, &used) != 1 || device[n + (size_t)used] || index < 0))
         return fail(e, E_DEVICE, "device '%.60s': expected a number after ':', as in cuda:0", device);
     struct backend *be = mem_alloc(1, sizeof *be);
     if (!be) return fail(e, E_MEM, "no memory to open device %s", ops->name);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     be->ops = ops;
     snprintf(be->title, sizeof be->title, "%s", ops->name);
-    be->threads = threads > 0 ? threads : cores > 0 ? (int)cores : 1;
+    be->threads = threads > 0 ? threads : cores();
     int rc = ops->open(be, index, e);
     if (rc) {
         mem_free(be);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "cli/cli.h"
+#include "core/cores.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -111,9 +111,9 @@ enum { MOST_THREADS = 1024, ALWAYS_THREADS = 64, THREADS_PER_CORE = 4 };
 /* More threads than cores only wait for one another; some are let be, for tests of what depends on them. */
 static int most_threads(void)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (cores > MOST_THREADS / THREADS_PER_CORE) return MOST_THREADS;
-    return cores * THREADS_PER_CORE > ALWAYS_THREADS ? (int)cores * THREADS_PER_CORE : ALWAYS_THREADS;
+    int n = cores();
+    if (n > MOST_THREADS / THREADS_PER_CORE) return MOST_THREADS;
+    return n * THREADS_PER_CORE > ALWAYS_THREADS ? n * THREADS_PER_CORE : ALWAYS_THREADS;
 }
 
 /* Digits and nothing else. */

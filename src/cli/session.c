@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "core/cores.h"
 #include "train/trainer.h"
 
 enum { MOST_WORKERS = 16 };
@@ -92,9 +93,9 @@ int session_open_valid(struct session *s, const char *weights, int features, str
 
 int cli_workers(const struct cli *c)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = cores();
     if (c->workers) return c->workers;
-    return cores < 1 ? 1 : cores > MOST_WORKERS ? MOST_WORKERS : (int)cores;
+    return n < MOST_WORKERS ? n : MOST_WORKERS;
 }
 
 int cli_top(const struct cli *c, const struct session *s)

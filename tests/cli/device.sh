@@ -36,6 +36,7 @@ everywhere() {
     says "a precision that ref does not have" "precision bf16: device ref computes in fp32 only: bf16 needs a GPU$" ops good.cfg -device ref -precision bf16
     says "a precision that the CPU does not have" "computes in fp32 only" ops good.cfg -nogpu -precision tf32
     says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: take a GPU, or -precision fp32$" ops rounded.cfg -nogpu
+    says "a number that no device has" "expected a number after ':'" ops good.cfg -device ref:4294967296
     says "a device that only begins like one" "'c' is not one of those built in" ops good.cfg -device c
     says "a misspelt flag" "did you mean -deterministic" ops good.cfg -determinstic
     opens "-nogpu" -nogpu

@@ -32,6 +32,18 @@ check "no burn-in after it" grep -qE '^5, .* images$' plain.out
 check "images are counted" grep -qE '^20, 6.667: .*, 120 images$' plain.out
 check "batch arithmetic" grep -q 'mini-batch = 3 images, update every 6' plain.out
 check "the seed is printed" grep -q 'seed 1' plain.out
+all=$(sed -n 's/.* \([0-9]*\) compute threads.*/\1/p' plain.out)
+OMP_PROC_BIND=true "$DARKNET" classifier train mini.data plain.cfg -set net.max_batches=1 >bound.out 2>&1
+check "threads bound to cores are as many" grep -q " $all compute threads" bound.out
+rm -r backup
+if command -v taskset >/dev/null; then
+    core=$(taskset -pc $$ | sed 's/.*: *//; s/[,-].*//')
+    taskset -c "$core" "$DARKNET" classifier train mini.data plain.cfg -set net.max_batches=1 >one.out 2>&1
+    check "one thread a core that may be used" grep -q '1 compute threads, 1 loader threads' one.out
+    rm -r backup
+else
+    skip "cores that may not be used: no taskset here"
+fi
 check "validation once an epoch and at the end" test "$(grep -c '^validation ' plain.out)" = 7
 for f in last.weights best.weights final.weights last.state metrics.csv; do
     check "plain_$f is there" test -s "plain/plain_$f"
