@@ -184,10 +184,10 @@ static int strip(struct stripper *s, struct err *e)
 {
     char *text;
     size_t n;
-    TRY(cfg_read(&s->cfg, s->path, e));
-    TRY(number_layers(s, e));
     TRY(text_load(s->path, cfg_limit, &text, &n, e));
-    int rc = strip_text(s, text, n, e);
+    int rc = cfg_parse(&s->cfg, s->path, text, n, e);
+    if (!rc) rc = number_layers(s, e);
+    if (!rc) rc = strip_text(s, text, n, e);
     mem_free(text);
     return rc;
 }
