@@ -61,7 +61,7 @@ static int help_section(const char *name, struct err *e)
         name = bare;
     }
     const struct layer_ops *ops = layer_find(name);
-    if (!strcmp(name, "net") || !strcmp(name, "network")) {
+    if (cfg_is_net(name)) {
         print_net();
         return OK;
     }

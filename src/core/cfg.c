@@ -72,7 +72,7 @@ static int add_line(struct cfg *c, char *line, int number, struct err *e)
                      (struct cfg_entry){ .key = line, .value = eq + 1, .line = number }, e);
 }
 
-static int is_net(const char *name) { return !strcmp(name, "net") || !strcmp(name, "network"); }
+int cfg_is_net(const char *name) { return !strcmp(name, "net") || !strcmp(name, "network"); }
 
 static int parse(struct cfg *c, size_t n, struct err *e)
 {
@@ -81,7 +81,7 @@ static int parse(struct cfg *c, size_t n, struct err *e)
     lines_open(&lines, c->text);
     for (char *line; (line = lines_next(&lines));) TRY(add_line(c, line, lines.number, e));
     if (!c->n) return fail_at(e, E_CFG, c->path, 0, "the file has no sections: it must begin with [net]");
-    if (!is_net(c->section[0].name))
+    if (!cfg_is_net(c->section[0].name))
         return fail_at(e, E_CFG, c->path, c->section[0].line,
                        "the first section must be [net] or [network], not [%.40s]", c->section[0].name);
     return OK;
@@ -159,7 +159,7 @@ int cfg_override(struct cfg *c, const char *assignment, struct err *e)
     *dot = *eq = 0;
     int found = 0;
     for (int i = 0; i < c->n; i++) {
-        if (strcmp(c->section[i].name, s) && !(is_net(s) && is_net(c->section[i].name))) continue;
+        if (strcmp(c->section[i].name, s) && !(cfg_is_net(s) && cfg_is_net(c->section[i].name))) continue;
         TRY(set_entry(&c->section[i], dot + 1, eq + 1, e));
         found = 1;
     }

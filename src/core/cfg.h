@@ -34,6 +34,8 @@ int cfg_read(struct cfg **, const char *path, struct err *);
 /* The same from memory; `name` stands for the path in messages. */
 int cfg_parse(struct cfg **, const char *name, const char *text, size_t n, struct err *);
 
+int cfg_is_net(const char *section); /* [net] by either of its names */
+
 /* Applies "section.key=value" to every section of that name: replaces the key or adds it. */
 int cfg_override(struct cfg *, const char *assignment, struct err *);
 

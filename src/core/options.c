@@ -163,14 +163,15 @@ static const char *nearest_key(const struct key *const *tables, const char *word
     return NULL;
 }
 
-/* The first of two equal keys counts: hardly what somebody meant who wrote the second. */
+/* The first of two equal keys counts: hardly what somebody meant who wrote the second. One that was
+ * overridden is as it was meant. */
 static int twice(int strict, const char *path, const struct cfg_section *s, int i, const struct notes *notes,
                  struct err *e)
 {
     const struct cfg_entry *x = &s->entry[i];
     int k = 0;
     while (strcmp(s->entry[k].key, x->key)) k++;
-    if (k == i) return OK;
+    if (k == i || !s->entry[k].line) return OK;
     if (strict)
         return fail_at(e, E_CFG, path, x->line, "[%s] %.40s= stands in line %d too: keep one of them",
                        s->name, x->key, s->entry[k].line);

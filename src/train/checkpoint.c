@@ -81,8 +81,7 @@ static uint64_t hash_text(uint64_t h, const char *s) /* FNV-1a, the final 0 incl
 /* When training ends and how often it validates may change between a state and its resumption. */
 static int may_change(const struct cfg_section *s, const struct cfg_entry *x)
 {
-    int net = !strcmp(s->name, "net") || !strcmp(s->name, "network");
-    return net && (!strcmp(x->key, "max_batches") || !strcmp(x->key, "valid_every"));
+    return cfg_is_net(s->name) && (!strcmp(x->key, "max_batches") || !strcmp(x->key, "valid_every"));
 }
 
 /* A sum over the keys, so that their order within a section, which -set changes, does not matter. */

@@ -144,6 +144,11 @@ static void unknown_keys(void **state)
             "a.cfg:4: [thing] has no key 'coutn'; did you mean count? (see: darknet help thing)");
     filled("count=1");
     ok(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), &e);
+    filled("count=1\ncount=4");
+    refused(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), E_CFG, &e,
+            "a.cfg:4: [thing] count= stands in line 3 too: keep one of them");
+    ok(cfg_override(cfg, "thing.count=2", &e), &e); /* says which counts */
+    ok(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), &e);
 }
 
 static void several_tables_share_a_section(void **state)
