@@ -280,7 +280,7 @@ int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, 
 {
     *c = (struct cli){ .seed = 1, .layer = -1 };
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
-    c->set = mem_alloc((size_t)argc, sizeof *c->set);
+    c->set = mem_alloc((size_t)argc + 1, sizeof *c->set);
     if (!c->arg || !c->set) return fail(e, E_MEM, "no memory for the command line");
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--")) {

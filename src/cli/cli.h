@@ -36,7 +36,7 @@ struct cli {
     const char *resume, *metrics, *confusion, *list, *out;
     double valid; /* share of the images that validate; 0: not given */
     int force;
-    const char **set; /* section.key=value */
+    const char **set; /* section.key=value, NULL-terminated */
     int nset;
     const char **arg; /* what is not a flag, in order */
     int narg;
@@ -102,7 +102,6 @@ int session_open_valid(struct session *, const char *weights, int features, stru
                        struct dataset **, struct err *);
 int cli_workers(const struct cli *); /* loader threads */
 int cli_top(const struct cli *, const struct session *);
-const char *class_name(const struct session *, int k, char buf[16]); /* its name, or its number */
 
 /* What the [itra] sections of a training mean for this batch size: lines on stdout, warnings, errors.
  * *active: one has lambda > 0. */

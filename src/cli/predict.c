@@ -39,7 +39,7 @@ static void print_top(const struct prediction *p)
         int best = 0;
         for (int k = 1; k < p->s.net->classes; k++)
             if (p->prob[k] > p->prob[best]) best = k;
-        printf("%5.2f%%: %s\n", 100 * (double)p->prob[best], class_name(&p->s, best, buf));
+        printf("%5.2f%%: %s\n", 100 * (double)p->prob[best], class_name(p->s.data, best, buf));
         p->prob[best] = -1;
     }
 }

@@ -46,15 +46,8 @@ static int open_device(struct session *s, const struct cli *c, struct err *e)
 static int open_net(struct session *s, const struct cli *c, const char *path, struct err *e)
 {
     struct cfg *cfg;
-    TRY(cfg_read(&cfg, path, e));
-    for (int i = 0; i < c->nset; i++) {
-        int rc = cfg_override(cfg, c->set[i], e);
-        if (!rc) continue;
-        cfg_free(cfg);
-        return rc;
-    }
-    int rc = c->precision ? net_set_precision(cfg, c->precision, e) : OK;
-    if (!rc) rc = open_device(s, c, e);
+    TRY(net_read_cfg(&cfg, path, c->set, c->precision, e));
+    int rc = open_device(s, c, e);
     if (!rc) return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
     cfg_free(cfg);
     return rc;
@@ -102,11 +95,4 @@ int cli_top(const struct cli *c, const struct session *s)
 {
     int top = c->top ? c->top : s->data->top;
     return top < s->net->classes ? top : s->net->classes;
-}
-
-const char *class_name(const struct session *s, int k, char buf[16])
-{
-    if (s->data->name && k < s->data->names_n) return s->data->name[k];
-    snprintf(buf, 16, "%d", k);
-    return buf;
 }

@@ -68,7 +68,7 @@ static void print_table(const struct validation *v)
     printf("%-24s %8s %8s %8s %10s\n", "class", "images", "right", "recall", "precision");
     for (int k = 0; k < v->data->classes; k++) {
         int n = v->data->count[k];
-        printf("%-24s %8d %8d", class_name(&v->s, k, buf), n, v->right[k]);
+        printf("%-24s %8d %8d", class_name(v->s.data, k, buf), n, v->right[k]);
         print_share(v->right[k], n, 8);
         print_share(v->right[k], v->chosen[k], 10);
         putchar('\n');
@@ -106,11 +106,11 @@ static int write_rows(const struct validation *v, struct file *f, struct err *e)
     TRY(write_text(f, "truth", e));
     for (int k = 0; k < n; k++) {
         TRY(write_text(f, ",", e));
-        TRY(write_name(f, class_name(&v->s, k, buf), e));
+        TRY(write_name(f, class_name(v->s.data, k, buf), e));
     }
     for (int i = 0; i < n; i++) {
         TRY(write_text(f, "\n", e));
-        TRY(write_name(f, class_name(&v->s, i, buf), e));
+        TRY(write_name(f, class_name(v->s.data, i, buf), e));
         for (int k = 0; k < n; k++) {
             unsigned long long count = v->confusion[(size_t)i * (size_t)n + (size_t)k];
             snprintf(number, sizeof number, ",%llu", count);

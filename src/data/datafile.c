@@ -276,6 +276,13 @@ int data_file_read(struct data_file **out, const char *path, const struct notes 
     return rc;
 }
 
+const char *class_name(const struct data_file *d, int k, char buf[16])
+{
+    if (d->name) return d->name[k];
+    snprintf(buf, 16, "%d", k);
+    return buf;
+}
+
 void data_file_free(struct data_file *d)
 {
     if (!d) return;

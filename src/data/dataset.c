@@ -180,12 +180,6 @@ static int index_classes(struct dataset *d, struct err *e)
     return OK;
 }
 
-static const char *class_name(const struct data_file *file, int k, char buf[16])
-{
-    snprintf(buf, 16, "%d", k);
-    return file->name ? file->name[k] : buf;
-}
-
 /* Often the sign of labels that the rule finds in the wrong place of the paths. */
 static void warn_of_empty(const struct dataset *d, const struct data_file *file, const char *path,
                           const struct notes *notes)

@@ -35,27 +35,13 @@ static int give(int rc, const struct err *e, dn_error *out)
 
 /* ---- opening ---- */
 
-static int open_cfg(struct cfg **cfg, const char *path, const dn_options *o, struct err *e)
-{
-    TRY(cfg_read(cfg, path, e));
-    for (const char *const *s = o->set; s && *s; s++) {
-        int rc = cfg_override(*cfg, *s, e);
-        if (!rc) continue;
-        cfg_free(*cfg);
-        return rc;
-    }
-    int rc = o->precision ? net_set_precision(*cfg, o->precision, e) : OK;
-    if (rc) cfg_free(*cfg);
-    return rc;
-}
-
 static int open_net(dn_net *d, const char *path, const dn_options *o, struct err *e)
 {
     struct cfg *cfg;
     const struct notes notes = { o->say, o->say_ctx };
     TRY(backend_open(&d->be, o->device ? o->device : backend_at(0)->name, o->threads, e));
     d->be->deterministic = o->deterministic != 0;
-    TRY(open_cfg(&cfg, path, o, e));
+    TRY(net_read_cfg(&cfg, path, o->set, o->precision, e));
     TRY(net_open(&d->net, cfg, d->be, o->seed, &notes, e));
     d->train = o->train != 0;
     d->rows = o->rows ? o->rows : d->net->mini;

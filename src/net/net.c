@@ -110,7 +110,7 @@ static int config_check(struct net *n, int line, struct err *e)
     return OK;
 }
 
-int net_set_precision(struct cfg *cfg, const char *precision, struct err *e)
+static int set_precision(struct cfg *cfg, const char *precision, struct err *e)
 {
     char assignment[40];
     int known = 0;
@@ -122,6 +122,19 @@ int net_set_precision(struct cfg *cfg, const char *precision, struct err *e)
     }
     snprintf(assignment, sizeof assignment, "net.precision=%s", precision);
     return cfg_override(cfg, assignment, e);
+}
+
+int net_read_cfg(struct cfg **cfg, const char *path, const char *const *set, const char *precision,
+                 struct err *e)
+{
+    TRY(cfg_read(cfg, path, e));
+    int rc = OK;
+    for (; !rc && set && *set; set++) rc = cfg_override(*cfg, *set, e);
+    if (!rc && precision) rc = set_precision(*cfg, precision, e);
+    if (!rc) return OK;
+    cfg_free(*cfg);
+    *cfg = NULL;
+    return rc;
 }
 
 static int config_fits(const struct net *n, struct err *e)

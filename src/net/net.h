@@ -72,8 +72,10 @@ struct net {
 int net_open(struct net **, struct cfg *, struct backend *, uint64_t seed, const struct notes *,
              struct err *);
 void net_close(struct net *);
-/* Overrides precision= of a cfg before it becomes a net. */
-int net_set_precision(struct cfg *, const char *precision, struct err *);
+/* A cfg for it, from a file: with overrides "section.key=value" (NULL-terminated) and another precision=;
+ * NULL: none. */
+int net_read_cfg(struct cfg **, const char *path, const char *const *set, const char *precision,
+                 struct err *);
 
 /* The layer whose output is what the classifier goes by: what the last [itra] or [center] sits on, else the
  * input of the last layer with weights. -1: that is the image itself. */

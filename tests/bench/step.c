@@ -38,8 +38,7 @@ struct request {
     const char *device, *precision; /* NULL: the default, as the cfg says */
     const char *cfg;
     int threads;
-    char **set;
-    int nset;
+    const char *const *set; /* NULL-terminated, as argv is */
 };
 
 struct cost {
@@ -60,19 +59,15 @@ static int parse(struct request *r, int argc, char **argv)
     if (i + 2 > argc) return -1;
     r->cfg = argv[i];
     r->threads = atoi(argv[i + 1]);
-    r->set = argv + i + 2;
-    r->nset = argc - i - 2;
+    r->set = (const char *const *)argv + i + 2;
     return 0;
 }
 
 static int open_net(struct contender *c, const struct request *r, struct err *e)
 {
     struct cfg *cfg;
-    TRY(cfg_read(&cfg, r->cfg, e));
-    int rc = OK;
-    for (int i = 0; i < r->nset && !rc; i++) rc = cfg_override(cfg, r->set[i], e);
-    if (!rc && r->precision) rc = net_set_precision(cfg, r->precision, e);
-    if (!rc) rc = backend_open(&c->be, r->device ? r->device : backend_at(0)->name, r->threads, e);
+    TRY(net_read_cfg(&cfg, r->cfg, r->set, r->precision, e));
+    int rc = backend_open(&c->be, r->device ? r->device : backend_at(0)->name, r->threads, e);
     if (!rc) return net_open(&c->net, cfg, c->be, 1, NULL, e);
     cfg_free(cfg);
     return rc;
