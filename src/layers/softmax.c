@@ -3,7 +3,7 @@
 #include "net/net.h"
 
 struct softmax {
-    int groups, noloss, spatial, tree;
+    int groups, noloss, spatial;
     double temperature;
     struct softmax_plan plan;
 };

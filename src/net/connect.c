@@ -60,10 +60,9 @@ static int find_shape(struct program *p, int i, struct err *e)
 {
     struct node *node = &p->node[i];
     struct layer *l = &node->l;
-    struct shape in = l->in[0]->x.shape, out = { 0 };
+    struct shape out = { 0 };
     if (l->ops->flags & LAYER_SPATIAL && !(p->net->config.height && p->net->config.width))
         return layer_fail(l, e, "needs an image: set height, width and channels in [net]");
-    if ((size_t)in.c > SIZE_MAX / 8) return layer_fail(l, e, "too many channels");
     TRY(l->ops->shape(l, &out, e));
     TRY(check_shape(l, out, e));
     node->used = !l->inert;

@@ -34,6 +34,8 @@ struct param {
 int model_create_params(struct net *, int train, struct err *);
 /* Bytes that will take. 0 on overflow. */
 size_t model_param_bytes(const struct net *, int train);
+/* Numbers of the largest parameter. */
+size_t model_largest(const struct net *);
 /* As if no program had been opened yet. */
 void model_drop_params(struct net *);
 /* Does the update move it? */

@@ -156,6 +156,9 @@ int program_refresh(struct program *, struct err *);
  * leave the weights as they are: E_NUMBER, naming the layer. */
 int net_update(struct net *, double rate, struct err *);
 
+/* E_NUMBER, naming the layer, unless every parameter is a finite number. */
+int net_check_finite(const struct net *, struct err *);
+
 /* .weights: Darknet's format. *layers gets the number of layers that were loaded completely. A file that ends
  * inside a layer or has bytes left is an error; one that ends between layers is an error unless `partial`.
  * Reads into temporary memory first: on failure the net is unchanged. */

@@ -1,4 +1,5 @@
 /* Parameters: memory, initial values, and their dense host form. */
+#include <math.h>
 #include <string.h>
 #include "core/mem.h"
 #include "core/rng.h"
@@ -56,6 +57,13 @@ size_t model_param_bytes(const struct net *n, int train)
             return 0;
     }
     return total;
+}
+
+size_t model_largest(const struct net *n)
+{
+    size_t most = 0;
+    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
+    return most;
 }
 
 void model_drop_params(struct net *n)
@@ -155,9 +163,7 @@ static int allocate_now(struct net *n, struct err *e)
 
 int model_create_params(struct net *n, int train, struct err *e)
 {
-    size_t most = 0;
-    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
-    real *host = mem_alloc(most, sizeof *host);
+    real *host = mem_alloc(model_largest(n), sizeof *host);
     int rc = host ? OK : E_MEM;
     for (int i = 0; i < n->nparam && !rc; i++) {
         struct param *p = n->param[i];
@@ -172,4 +178,25 @@ int model_create_params(struct net *n, int train, struct err *e)
     return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %zu bytes of parameters", n->cfg->path,
                               model_param_bytes(n, train))
                        : rc;
+}
+
+static int check_finite(const struct param *p, real *host, struct err *e)
+{
+    char name[300];
+    TRY(model_explain(p, param_get(p, host), e));
+    for (size_t i = 0; i < p->count; i++) {
+        if (isfinite(host[i])) continue;
+        model_name(p->net, p->layer, name, sizeof name);
+        return fail(e, E_NUMBER, "%s: a weight is not finite", name);
+    }
+    return OK;
+}
+
+int net_check_finite(const struct net *n, struct err *e)
+{
+    real *host = mem_alloc(model_largest(n), sizeof *host);
+    int rc = host ? OK : fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    for (int i = 0; !rc && i < n->nparam; i++) rc = check_finite(n->param[i], host, e);
+    mem_free(host);
+    return rc;
 }

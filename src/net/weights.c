@@ -27,14 +27,6 @@ uint64_t weights_floats(const struct net *n)
     return k;
 }
 
-/* Numbers of the largest parameter. */
-static size_t largest(const struct net *n)
-{
-    size_t most = 0;
-    for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
-    return most;
-}
-
 /* ---- loading
  * ---------------------------------------------------------------------------------------------------------
  */
@@ -111,7 +103,7 @@ static int load_param(const struct net *n, struct param *p, struct file_reader *
 
 static int load_params(struct net *n, struct file_reader *r, int transposed, int layers, struct err *e)
 {
-    size_t most = largest(n);
+    size_t most = model_largest(n);
     float *file = mem_alloc(most, sizeof *file);
     real *host = mem_alloc(most, sizeof *host);
     int rc = file && host ? OK : fail(e, E_MEM, "not enough memory to read %s", r->path);
@@ -171,7 +163,7 @@ static int save_param(const struct param *p, struct file *f, float *out, real *h
 
 static int save_payload(const struct net *n, struct file *f, int upto, struct err *e)
 {
-    size_t most = largest(n);
+    size_t most = model_largest(n);
     float *out = mem_alloc(most, sizeof *out);
     real *host = mem_alloc(most, sizeof *host);
     int rc = out && host ? OK : fail(e, E_MEM, "not enough memory to write %s", f->path);
@@ -271,7 +263,7 @@ static int read_state(struct net *n, struct file_reader *r, real *host, struct e
 int net_state_read(struct net *n, struct file_reader *r, struct err *e)
 {
     TRY(check_state(n, *r, e));
-    real *host = mem_alloc(largest(n), sizeof *host);
+    real *host = mem_alloc(model_largest(n), sizeof *host);
     int rc = host ? read_state(n, r, host, e) : fail(e, E_MEM, "not enough memory to read %s", r->path);
     mem_free(host);
     return rc;

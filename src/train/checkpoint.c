@@ -1,7 +1,6 @@
 /* Names of the files of a run, and the state file: header, progress, the net's own state, CRC-32 of all
  * before it. */
 #include <errno.h>
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -240,28 +239,5 @@ int state_load(struct net *net, struct progress *p, int images, const char *path
     TRY(reader_open(&r, path, state_limit, e));
     int rc = read_all(net, p, images, &r, e);
     reader_close(&r);
-    return rc;
-}
-
-static int all_finite(const real *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(x[i])) return 0;
-    return 1;
-}
-
-int net_check_finite(const struct net *net, struct err *e)
-{
-    size_t most = 0;
-    for (int i = 0; i < net->nparam; i++)
-        if (param_count(net->param[i]) > most) most = param_count(net->param[i]);
-    real *host = mem_alloc(most, sizeof *host);
-    int rc = host ? OK : fail(e, E_MEM, "no memory for %zu numbers", most);
-    for (int i = 0; !rc && i < net->nparam; i++) {
-        rc = param_get(net->param[i], host);
-        if (!rc && !all_finite(host, param_count(net->param[i])))
-            rc = fail(e, E_NUMBER, "the weights have a number that is not finite");
-    }
-    mem_free(host);
     return rc;
 }

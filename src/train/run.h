@@ -43,9 +43,6 @@ void lock_close(struct lock *);
 int state_save(const struct net *, const struct progress *, int images, const char *path, struct err *);
 int state_load(struct net *, struct progress *, int images, const char *path, struct err *);
 
-/* E_NUMBER unless every parameter is a finite number. */
-int net_check_finite(const struct net *, struct err *);
-
 /* ---- metrics ---- */
 
 struct metrics {

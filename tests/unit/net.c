@@ -525,6 +525,10 @@ static void losses_that_are_not_finite_name_the_layer(void **state)
     x[3] = NAN;
     refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e,
             "tiny.cfg:6: [convolutional] (layer 0): the output is not finite");
+    ok(net_check_finite(t.net, &e), &e);
+    fill(&t, 3, NAN);
+    refused(net_check_finite(t.net, &e), E_NUMBER, &e,
+            "tiny.cfg:11: [convolutional] (layer 1): a weight is not finite");
     tiny_close(&t);
 }
 

@@ -71,11 +71,6 @@ void cpu_share(const struct cpu *, size_t n, size_t grain, void (*fn)(void *ctx,
 void cpu_add(const struct cpu *, size_t n, const float *x, float *y);
 /* Makes room in a block of scratch: returns the offset, a multiple of 64, and moves *end behind it. */
 size_t cpu_carve(size_t *end, size_t bytes);
-/* The bytes of `rows` rows of a tensor. */
-static inline size_t cpu_rows_bytes(const struct tensor *t, int rows)
-{
-    return t->bytes / (size_t)t->shape.n * (size_t)rows;
-}
 static inline size_t cpu_max(size_t a, size_t b) { return a > b ? a : b; }
 static inline void *cpu_at(void *base, size_t offset) { return (char *)base + offset; }
 
