@@ -40,7 +40,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
     s->pace = builder_pace(b);
     if (!s->bias || !s->scale || !s->mean || !s->var || !s->stats || !s->workspace)
-        return fail_at(e, E_MEM, l->cfg, l->line, "[batchnorm]: not enough memory");
+        return layer_no_memory(l, e);
     builder_keep_in(b, 0);
     if (!train || !l->add[0]) return OK;
     struct act_desc move = { &l->out->x, 1, l->rows_back, ACT_LINEAR };

@@ -3,7 +3,6 @@
  * whole batch: c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in
  * the training state, not in .weights. The maths below, or the backend's where it has some (center_ops):
  * nothing comes to the host then. */
-#include "core/text.h"
 #include "net/net.h"
 
 struct center {
@@ -72,7 +71,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->count = builder_param(b, k, INIT_ZERO, 0, flags);
     int rc = s->centers && s->sum && s->count ? OK : E_MEM;
     if (!rc) rc = l->be->ops->center ? build_device(l, b, e) : build_host(l, b);
-    return rc == E_MEM ? fail_at(e, E_MEM, l->cfg, l->line, "[center]: not enough memory") : rc;
+    return rc == E_MEM ? layer_no_memory(l, e) : rc;
 }
 
 /* The step before ended: its sums move the centers. (Moving them late keeps everything about a step in its

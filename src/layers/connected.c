@@ -4,8 +4,8 @@
 #include <math.h>
 
 struct connected {
+    struct linear linear; /* first: see linear.h */
     int output, batch_normalize, activation;
-    struct linear linear;
 };
 
 static const struct key keys[] = {
@@ -42,22 +42,8 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.norm = s->batch_normalize;
     s->linear.weights_first = 1;
     s->linear.act = (enum act)s->activation;
-    return linear_build(&s->linear, l, b, e);
+    return linear_build(l, b, e);
 }
-
-static int refresh(struct layer *l, struct err *e)
-{
-    return linear_refresh(&((struct connected *)l->self)->linear, l, e);
-}
-static int forward(struct layer *l, const struct pass *p)
-{
-    return linear_forward(&((struct connected *)l->self)->linear, l, p);
-}
-static int backward(struct layer *l, const struct pass *p)
-{
-    return linear_backward(&((struct connected *)l->self)->linear, l, p);
-}
-static void drop(struct layer *l) { linear_drop(&((struct connected *)l->self)->linear, l); }
 
 static double flops(const struct layer *l)
 {
@@ -74,9 +60,9 @@ const struct layer_ops layer_connected = {
     .flags = LAYER_PARAMS | LAYER_DRAWS,
     .shape = shape,
     .build = build,
-    .refresh = refresh,
-    .forward = forward,
-    .backward = backward,
-    .drop = drop,
+    .refresh = linear_refresh,
+    .forward = linear_forward,
+    .backward = linear_backward,
+    .drop = linear_drop,
     .flops = flops,
 };

@@ -4,8 +4,8 @@
 #include <math.h>
 
 struct convolutional {
+    struct linear linear; /* first: see linear.h */
     int filters, size, stride, pad, padding, groups, batch_normalize, activation;
-    struct linear linear;
 };
 
 static const struct key keys[] = {
@@ -69,22 +69,8 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.spread = sqrt(2.0 / (double)window(l));
     s->linear.norm = s->batch_normalize;
     s->linear.act = (enum act)s->activation;
-    return linear_build(&s->linear, l, b, e);
+    return linear_build(l, b, e);
 }
-
-static int refresh(struct layer *l, struct err *e)
-{
-    return linear_refresh(&((struct convolutional *)l->self)->linear, l, e);
-}
-static int forward(struct layer *l, const struct pass *p)
-{
-    return linear_forward(&((struct convolutional *)l->self)->linear, l, p);
-}
-static int backward(struct layer *l, const struct pass *p)
-{
-    return linear_backward(&((struct convolutional *)l->self)->linear, l, p);
-}
-static void drop(struct layer *l) { linear_drop(&((struct convolutional *)l->self)->linear, l); }
 
 static int takes_sum(const struct layer *l, enum act act)
 {
@@ -108,10 +94,10 @@ const struct layer_ops layer_convolutional = {
     .flags = LAYER_PARAMS | LAYER_DRAWS | LAYER_SPATIAL,
     .shape = shape,
     .build = build,
-    .refresh = refresh,
-    .forward = forward,
-    .backward = backward,
-    .drop = drop,
+    .refresh = linear_refresh,
+    .forward = linear_forward,
+    .backward = linear_backward,
+    .drop = linear_drop,
     .flops = flops,
     .takes_sum = takes_sum,
 };

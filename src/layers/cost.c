@@ -42,7 +42,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     size_t bytes = shape_count(l->in[0]->x.shape) * sizeof(real);
     s->x = builder_buffer(b, bytes, LIFE_HOST);
     s->g = builder_buffer(b, bytes, LIFE_HOST);
-    return s->x && s->g ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[cost]: not enough memory");
+    return s->x && s->g ? OK : layer_no_memory(l, e);
 }
 
 static double error(enum kind kind, double d, double *slope)

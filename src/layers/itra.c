@@ -4,7 +4,6 @@
  * some (match_ops): nothing comes to the host then. */
 #include <math.h>
 #include <string.h>
-#include "core/text.h"
 #include "net/match.h"
 #include "net/net.h"
 

@@ -63,7 +63,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
-    return s->workspace ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[maxpool]: not enough memory");
+    return s->workspace ? OK : layer_no_memory(l, e);
 }
 
 static int forward(struct layer *l, const struct pass *p)

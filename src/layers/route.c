@@ -21,13 +21,8 @@ static int inputs(const struct layer *l, int *at, int room, struct err *e)
     const struct route *s = l->self;
     if (!s->layers.n) return layer_fail(l, e, "needs layers=, as layers=-1,-4");
     if (s->layers.n > room) return layer_fail(l, e, "layers= has %d entries: at most %d", s->layers.n, room);
-    for (int i = 0; i < s->layers.n; i++) {
-        int from = (int)list_at(&s->layers, i);
-        at[i] = from < 0 ? l->index + from : from;
-        if (at[i] < 0 || at[i] >= l->index)
-            return layer_fail(l, e, "layers=%d means layer %d: expected one before this layer (%d)", from,
-                              at[i], l->index);
-    }
+    for (int i = 0; i < s->layers.n; i++)
+        if ((at[i] = layer_referred(l, "layers", &s->layers, i, e)) < 0) return at[i];
     return s->layers.n;
 }
 
@@ -51,7 +46,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->x = mem_alloc(n, sizeof *s->x);
     s->gx = mem_alloc(n, sizeof *s->gx);
     const struct tensor **in = mem_alloc(n, sizeof *in);
-    int rc = s->x && s->gx && in ? OK : fail_at(e, E_MEM, l->cfg, l->line, "[route]: not enough memory");
+    int rc = s->x && s->gx && in ? OK : layer_no_memory(l, e);
     for (int i = 0; i < l->nin && !rc; i++) in[i] = &l->in[i]->x;
     struct concat_desc d = { in, l->nin, l->train, l->rows_back };
     if (!rc) rc = l->be->ops->join->plan_concat(l->be, &d, &l->out->x, &s->plan, e);

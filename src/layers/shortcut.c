@@ -35,13 +35,9 @@ static int inputs(const struct layer *l, int *at, int room, struct err *e)
     const struct shortcut *s = l->self;
     (void)room;
     if (s->from.n != 1) return layer_fail(l, e, "needs from= with one layer, as from=-3");
-    int from = (int)list_at(&s->from, 0);
     at[0] = l->index - 1;
-    at[1] = from < 0 ? l->index + from : from;
-    if (at[1] < 0 || at[1] >= l->index)
-        return layer_fail(l, e, "from=%d means layer %d: expected one before this layer (%d)", from, at[1],
-                          l->index);
-    return 2;
+    at[1] = layer_referred(l, "from", &s->from, 0, e);
+    return at[1] < 0 ? at[1] : 2;
 }
 
 /* Sizes must be a whole multiple of one another, the same one on both axes. */
@@ -91,8 +87,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
         TRY(l->be->ops->act->plan(l->be, &a, apart ? &l->out->x : &same, &s->act_plan, e));
         builder_scratch(b, s->act_plan.scratch_bytes);
     }
-    if (apart && !(s->sum = builder_buffer(b, s->mid.bytes, LIFE_PASS)))
-        return fail_at(e, E_MEM, l->cfg, l->line, "[shortcut]: not enough memory");
+    if (apart && !(s->sum = builder_buffer(b, s->mid.bytes, LIFE_PASS))) return layer_no_memory(l, e);
     if (!apart && act != ACT_LINEAR) builder_keep_out(b);
     return OK;
 }

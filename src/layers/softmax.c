@@ -40,8 +40,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     builder_keep_out(b);
-    if (has_loss(l) && !(l->loss_sum = builder_loss(b)))
-        return fail_at(e, E_MEM, l->cfg, l->line, "[softmax]: not enough memory");
+    if (has_loss(l) && !(l->loss_sum = builder_loss(b))) return layer_no_memory(l, e);
     return OK;
 }
 

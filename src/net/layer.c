@@ -51,6 +51,19 @@ const char *layer_nearest(const char *name)
     return text_nearest(name, names, (size_t)n, sizeof *names);
 }
 
+int layer_no_memory(const struct layer *l, struct err *e)
+{
+    return fail_at(e, E_MEM, l->cfg, l->line, "[%s]: not enough memory", l->ops->name);
+}
+
+int layer_referred(const struct layer *l, const char *key, const struct list *list, int i, struct err *e)
+{
+    int from = (int)list_at(list, i), at = from < 0 ? l->index + from : from;
+    if (at >= 0 && at < l->index) return at;
+    return layer_fail(l, e, "%s=%d means layer %d: expected one before this layer (%d)", key, from, at,
+                      l->index);
+}
+
 int layer_fail(const struct layer *l, struct err *e, const char *fmt, ...)
 {
     char msg[300];

@@ -194,6 +194,11 @@ const char *layer_nearest(const char *name);          /* a name near enough to b
 int layer_fail(const struct layer *, struct err *, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+int layer_no_memory(const struct layer *, struct err *);
+/* The layer that number i of a list such as from= refers to, as an absolute index: negative numbers count
+ * from this layer. Or an error. */
+int layer_referred(const struct layer *, const char *key, const struct list *, int i, struct err *);
+
 /* Keys that every layer section has. */
 struct layer_common {
     double learning_rate;

@@ -5,11 +5,6 @@
 
 static size_t outputs(const struct layer *l) { return (size_t)l->out->x.shape.c; }
 
-static int short_of_memory(struct layer *l, struct err *e)
-{
-    return fail_at(e, E_MEM, l->cfg, l->line, "[%s]: not enough memory", l->ops->name);
-}
-
 /* Declares the parameters in the order of the .weights file. init=pytorch: weights and bias are uniform
  * within 1/sqrt(fan-in) of 0 (reset_parameters of torch.nn.Conv2d and Linear); normalised outputs start at
  * bias 0. */
@@ -31,7 +26,7 @@ static int declare(struct linear *s, struct layer *l, struct builder *b, struct 
         }
     }
     int ok = s->bias && s->w && (!s->norm || (s->scale && s->mean && s->var));
-    return ok ? OK : short_of_memory(l, e);
+    return ok ? OK : layer_no_memory(l, e);
 }
 
 static int build_inference(struct linear *s, struct layer *l, struct builder *b, struct err *e)
@@ -43,7 +38,7 @@ static int build_inference(struct linear *s, struct layer *l, struct builder *b,
     TRY(declare(s, l, b, e));
     s->folded_w = builder_buffer(b, s->plan.weight_bytes, LIFE_PROGRAM);
     s->folded_b = builder_buffer(b, outputs(l) * sizeof(real), LIFE_PROGRAM);
-    if (!s->folded_w || !s->folded_b) return short_of_memory(l, e);
+    if (!s->folded_w || !s->folded_b) return layer_no_memory(l, e);
     s->act_plain = s->act != ACT_LINEAR && !s->plan.fused;
     if (!s->act_plain) return OK;
     struct act_desc d = { &l->out->x, 0, 0, s->act };
@@ -78,7 +73,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
     s->stats = builder_buffer(b, s->norm_plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->norm_plan.workspace_bytes, LIFE_PASS);
     s->pace = builder_pace(b);
-    return s->stats && s->workspace ? OK : short_of_memory(l, e);
+    return s->stats && s->workspace ? OK : layer_no_memory(l, e);
 }
 
 static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
@@ -110,14 +105,15 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
         builder_scratch(b, s->act_plan.scratch_bytes);
     }
     for (int i = 0; i < last; i++)
-        if (!(s->mid_data[i] = builder_buffer(b, s->mid[i].bytes, LIFE_PASS))) return short_of_memory(l, e);
+        if (!(s->mid_data[i] = builder_buffer(b, s->mid[i].bytes, LIFE_PASS))) return layer_no_memory(l, e);
     builder_keep_in(b, 0);
     if ((in_place && s->act != ACT_LINEAR) || l->nin > 1) builder_keep_out(b);
     return OK;
 }
 
-int linear_build(struct linear *s, struct layer *l, struct builder *b, struct err *e)
+int linear_build(struct layer *l, struct builder *b, struct err *e)
 {
+    struct linear *s = l->self;
     return builder_train(b) ? build_training(s, l, b, e) : build_inference(s, l, b, e);
 }
 
@@ -127,8 +123,9 @@ static void *step_data(const struct linear *s, const struct layer *l, int i)
     return s->mid_data[i] ? s->mid_data[i]->data : l->out->x.data;
 }
 
-int linear_forward(struct linear *s, struct layer *l, const struct pass *p)
+int linear_forward(struct layer *l, const struct pass *p)
 {
+    struct linear *s = l->self;
     const struct backend_ops *ops = p->be->ops;
     void *y = l->out->x.data, *x = l->in[0]->x.data;
     if (!p->train) {
@@ -146,8 +143,9 @@ int linear_forward(struct linear *s, struct layer *l, const struct pass *p)
     return s->act_plain ? ops->act->forward(&s->act_plan, t, y, p->scratch) : OK;
 }
 
-int linear_backward(struct linear *s, struct layer *l, const struct pass *p)
+int linear_backward(struct layer *l, const struct pass *p)
 {
+    struct linear *s = l->self;
     const struct backend_ops *ops = p->be->ops;
     void *gy = l->out->g.data,
          *y = l->out->x.data; /* every step back works in place on gy: nobody reads it again */
@@ -174,11 +172,12 @@ static void fold(real *w, real *bias, const real *const v[3], size_t n, size_t p
     }
 }
 
-int linear_refresh(struct linear *s, struct layer *l, struct err *e)
+int linear_refresh(struct layer *l, struct err *e)
 {
+    struct linear *s = l->self;
     size_t n = outputs(l);
     real *w = mem_alloc(s->weights + 4 * n, sizeof *w);
-    if (!w) return short_of_memory(l, e);
+    if (!w) return layer_no_memory(l, e);
     real *bias = w + s->weights, *v[3] = { bias + n, bias + 2 * n, bias + 3 * n };
     int rc = param_get(s->w, w);
     if (!rc) rc = param_get(s->bias, bias);
@@ -193,8 +192,9 @@ int linear_refresh(struct linear *s, struct layer *l, struct err *e)
     return rc;
 }
 
-void linear_drop(struct linear *s, const struct layer *l)
+void linear_drop(struct layer *l)
 {
+    struct linear *s = l->self;
     const struct backend_ops *ops = l->be->ops;
     if (s->ops) s->ops->drop(&s->plan);
     ops->norm->drop(&s->norm_plan);

@@ -27,10 +27,11 @@ struct linear {
     double pace;
 };
 
-int linear_build(struct linear *, struct layer *, struct builder *, struct err *);
-int linear_refresh(struct linear *, struct layer *, struct err *);
-int linear_forward(struct linear *, struct layer *, const struct pass *);
-int linear_backward(struct linear *, struct layer *, const struct pass *);
-void linear_drop(struct linear *, const struct layer *);
+/* As in struct layer_ops, for layers whose struct begins with a struct linear. */
+int linear_build(struct layer *, struct builder *, struct err *);
+int linear_refresh(struct layer *, struct err *);
+int linear_forward(struct layer *, const struct pass *);
+int linear_backward(struct layer *, const struct pass *);
+void linear_drop(struct layer *);
 
 #endif
