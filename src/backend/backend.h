@@ -8,14 +8,13 @@
  *
  * Conventions
  *  - Shapes are logical: n images (rows), c channels, h rows and w columns of pixels. Memory order belongs to
- * the backend; rows are always outermost, so that the first k rows of a tensor are a prefix of its memory.
+ *    the backend; rows are always outermost, so that the first k rows of a tensor are a prefix of its memory.
  *  - Gradients are dLoss/dx. `add` nonzero: add to what is there; else overwrite.
  *  - Everything passed to forward/backward is backend memory unless it says host. Pointers to tensors whose
- * gradient nobody wants are NULL.
+ *    gradient nobody wants are NULL.
  *  - Backward covers the first `rows_back` rows only; the gradient memory behind them is not touched.
  *  - plan returns OK or an error that names what the backend cannot do. forward and backward return OK or a
- * code; what a device finds out later comes from sync. drop accepts a plan that was never made (self ==
- * NULL).
+ *    code; what a device finds out later comes from sync. drop accepts a plan that is all zero.
  *  - Results depend on inputs, shapes and the number of threads only, never on timing.
  */
 #ifndef BACKEND_BACKEND_H
@@ -68,14 +67,8 @@ enum act {
 };
 extern const char *const act_names[ACT_COUNT + 1]; /* "linear", "relu", ..., NULL */
 
-#ifdef __cplusplus
-extern "C" {
-#endif
 /* Nonzero if the slope can be computed from the output alone: such activations run in place. */
 int act_from_output(enum act);
-#ifdef __cplusplus
-}
-#endif
 
 /* What activations, gradients and products are computed in; in the order of precision_names. Parameters,
  * their gradients and momenta, statistics and losses are `real` in all of them. */
@@ -110,19 +103,17 @@ struct moment {
 };
 enum { STOP_LOSS = 1, STOP_GRADIENT = 2 };
 
-/* ---- linear maps: convolution and dense
- * ---------------------------------------------------------------------- */
+/* ---- linear maps: convolution and dense ---- */
 
 struct linear_desc {
-    const struct tensor *in; /* shape and layout */
-    int size, stride, pad;   /* convolution: square window, stride, zero padding on each side */
-    int groups;              /* convolution: 1..c */
-    int train;               /* 1: backward will be called, weights are the model's; 0: inference only */
-    int rows_back;           /* rows of the backward pass, <= in->shape.n */
-    int need_gx, add_gx;     /* will backward be given gx, and with which add */
-    enum act act;            /* inference: fuse this activation if you can (see fused) */
-    const struct layout
-        *weights; /* NULL: choose; else the weights are stored so (by a plan for other rows) */
+    const struct tensor *in;      /* shape and layout */
+    int size, stride, pad;        /* convolution: square window, stride, zero padding on each side */
+    int groups;                   /* convolution: 1..c */
+    int train;                    /* 1: backward will be called, weights are the model's; 0: inference only */
+    int rows_back;                /* rows of the backward pass, <= in->shape.n */
+    int need_gx, add_gx;          /* will backward be given gx, and with which add */
+    enum act act;                 /* inference: fuse this activation if you can (see fused) */
+    const struct layout *weights; /* NULL: choose; else as a plan for other rows has stored them */
 };
 struct linear_plan {
     size_t weight_bytes;          /* of the packed weights */
@@ -147,14 +138,12 @@ struct linear_ops {
     void (*drop)(struct linear_plan *);
 };
 
-/* ---- batch normalisation (+ activation)
- * ------------------------------------------------------------------------ */
+/* ---- batch normalisation (+ activation) ---- */
 
 struct norm_desc {
     const struct tensor *in;
     int train;
-    int splits;    /* 1, or 2: statistics of rows [0, first) and [first, n) apart, as two forward passes would
-                      have */
+    int splits;    /* 1, or 2: statistics of rows [0, first) and [first, n) apart, as of two forward passes */
     int first;     /* rows of the first half when splits == 2 */
     int rows_back; /* n, or with splits == 2 also `first`: the backward pass of the first half only */
     enum act act;  /* fuse it if you can; only activations for which act_from_output holds are asked for */
@@ -190,8 +179,7 @@ struct norm_ops {
     void (*drop)(struct norm_plan *);
 };
 
-/* ---- element by element
- * ----------------------------------------------------------------------------------------- */
+/* ---- element by element ---- */
 
 struct act_desc {
     const struct tensor *in;
@@ -235,13 +223,10 @@ struct drop_ops {
     void (*drop)(struct drop_plan *);
 };
 
-/* ---- pooling
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- pooling ---- */
 
-enum pool_kind {
-    POOL_MAX,
-    POOL_AVERAGE
-}; /* average is over the whole map: out is n,c,1,1; size, stride, pad unused */
+/* The average is over the whole map: out is n,c,1,1; size, stride, pad unused. */
+enum pool_kind { POOL_MAX, POOL_AVERAGE };
 
 struct pool_desc {
     const struct tensor *in;
@@ -265,8 +250,7 @@ struct pool_ops {
     void (*drop)(struct pool_plan *);
 };
 
-/* ---- joining
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- joining ---- */
 
 /* Addition, pjreddie's [shortcut]: out has the shape of a. On the overlap (min of the channels; where the
  * sizes differ b is strided by b.w / a.w, or scattered by a.w / b.w, whole-number factors) out = alpha * a +
@@ -304,13 +288,11 @@ struct join_ops {
     void (*drop)(struct join_plan *);
 };
 
-/* ---- softmax and cross-entropy
- * --------------------------------------------------------------------------------------- */
+/* ---- softmax and cross-entropy ---- */
 
 struct softmax_desc {
-    const struct tensor
-        *in; /* c*h*w values a row, flattened in C,H,W order: `groups` groups of equal length */
-    int groups;
+    const struct tensor *in; /* c*h*w values a row, flattened in C,H,W order: */
+    int groups;              /* so many groups of equal length */
     double temperature;
     double smooth; /* label smoothing as AlexeyAB spells it: truth is 1-smooth on the class, smooth/(K-1)
                       elsewhere, K = c*h*w; 0: one-hot */
@@ -336,8 +318,7 @@ struct softmax_ops {
     void (*drop)(struct softmax_plan *);
 };
 
-/* ---- losses of features, while training: the maths is in net/match.c and layers/center.c
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- losses of features, while training: the maths is in net/match.c and layers/center.c ---- */
 
 enum bandwidth {
     BANDWIDTH_MEDIAN, /* of each class */
@@ -408,8 +389,7 @@ struct center_ops {
     void (*drop)(struct center_plan *);
 };
 
-/* ---- optimiser
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- optimiser ---- */
 
 /* A parameter: value, gradient and momentum, each of so many bytes and with the layout of a linear plan's
  * weights (NULL: `real`, dense). */
@@ -441,8 +421,7 @@ struct sgd_ops {
     void (*drop)(struct sgd_plan *);
 };
 
-/* ---- images that stay on the device
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- images that stay on the device ---- */
 
 struct images_desc {
     const uint8_t *pixels; /* host: n x c x h x w; copied */
@@ -459,8 +438,7 @@ struct images_ops {
     void (*drop)(struct images_plan *);
 };
 
-/* ---- records: losses that the host reads late
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- records: losses that the host reads late ---- */
 
 struct record_desc {
     const double *const *loss; /* backend memory: n losses of a step */
@@ -485,8 +463,7 @@ struct record_ops {
 };
 struct recording; /* a step, to be run again with what its memory then holds */
 
-/* ---- the backend
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the backend ---- */
 
 struct backend_ops {
     const char *name;             /* "ref", "cpu", "cuda" */
@@ -495,8 +472,8 @@ struct backend_ops {
     int (*open)(struct backend *, int index, struct err *); /* threads is set */
     void (*close)(struct backend *);
     size_t (*room)(struct backend *); /* bytes that alloc could still give, roughly */
-    int (*alloc)(struct backend *, size_t bytes, void **,
-                 struct err *);             /* zeroed, aligned to 64 bytes or more */
+    /* Zeroed, aligned to 64 bytes or more. */
+    int (*alloc)(struct backend *, size_t bytes, void **, struct err *);
     void (*free)(struct backend *, void *); /* accepts NULL */
     int (*upload)(struct backend *, void *to, const void *host, size_t bytes);
     int (*download)(struct backend *, void *host, const void *from, size_t bytes);

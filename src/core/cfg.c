@@ -32,8 +32,8 @@ static void drop_blanks(char *s)
 static int add_section(struct cfg *c, char *line, int number, struct err *e)
 {
     size_t n = strcspn(line, "]");
-    int closed =
-        line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';'); /* a remark may follow */
+    /* A remark may follow. */
+    int closed = line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';');
     if (!closed || n < 2)
         return fail_at(e, E_CFG, c->path, number,
                        "expected a section name in brackets, as [net], got '%.60s'", line);

@@ -47,8 +47,8 @@ SCALAR double rng_uniform(uint64_t key, uint64_t index)
 /* Uniform integer in [0, n), n > 0; the bias is below n / 2^64. */
 SCALAR uint64_t rng_below(uint64_t key, uint64_t index, uint64_t n)
 {
-    uint64_t r = rng_bits(key, index), hi = r >> 32,
-             lo = r & 0xffffffffu; /* (r * n) >> 64 without 128 bits */
+    /* (r * n) >> 64 without 128 bits */
+    uint64_t r = rng_bits(key, index), hi = r >> 32, lo = r & 0xffffffffu;
     return n >> 32 ? r % n : (hi * n + ((lo * n) >> 32)) >> 32;
 }
 

@@ -10,8 +10,8 @@
 struct data_file {
     char *path;
     int classes, top, train_limit;
-    int holdout,
-        holdout_seed;  /* so many training samples are the validation set, chosen by that seed; 0: none */
+    int holdout;       /* so many training samples are the validation set; 0: none */
+    int holdout_seed;  /* and by this they are chosen */
     int width, height; /* resize=: what packed images are resized to; 0: not */
     char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
     int replacement;                                      /* sampling=replacement: Darknet's draw */

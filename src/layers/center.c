@@ -7,8 +7,8 @@
 
 struct center {
     double lambda, alpha, warmup;
-    struct param *centers, *sum,
-        *count;                       /* classes x d; of this step's sub-mini-batches: sum of (c - h), rows */
+    struct param *centers;            /* classes x d */
+    struct param *sum, *count;        /* of this step's sub-mini-batches, by class: sum of (c - h), rows */
     struct center_plan plan;          /* on the device */
     struct buffer *h, *g, *c, *s, *n; /* on the host: features, gradient, and the three params */
 };

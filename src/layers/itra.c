@@ -19,8 +19,8 @@ struct itra {
     int conditional, kernels, root, average, pair, match, gradient, every;
 
     int m1, m2; /* rows of the halves in this program */
-    struct param *old_h, *old_label,
-        *old_n; /* pair=memory: the mini-batch before; old_n: 0 until there is one */
+    /* pair=memory: the mini-batch before; old_n: 0 until there is one */
+    struct param *old_h, *old_label, *old_n;
 
     /* on the device */
     struct match_plan plan;

@@ -34,8 +34,8 @@ static int has_loss(const struct layer *l) { return l->last && !((const struct s
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct softmax *s = l->self;
-    double smooth =
-        builder_train(b) ? builder_config(b)->label_smooth_eps : 0; /* validation reports the plain CE */
+    /* Validation reports the plain CE. */
+    double smooth = builder_train(b) ? builder_config(b)->label_smooth_eps : 0;
     struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, smooth, l->rows_back };
     TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);

@@ -83,22 +83,22 @@ enum life {
 enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM };
 
 enum {
-    PARAM_DECAY = 1,     /* weight decay applies */
-    PARAM_STATE = 2,     /* not learnt by gradient: no g, no momentum */
-    PARAM_UNSAVED = 4,   /* not in .weights; in the training state only */
-    PARAM_VARIANCE = 16, /* cannot be negative */
-    PARAM_SCALES = 8     /* one of the batch-norm triple: dontloadscales leaves it out of the file */
+    PARAM_DECAY = 1,    /* weight decay applies */
+    PARAM_STATE = 2,    /* not learnt by gradient: no g, no momentum */
+    PARAM_UNSAVED = 4,  /* not in .weights; in the training state only */
+    PARAM_SCALES = 8,   /* one of the batch-norm triple: dontloadscales leaves it out of the file */
+    PARAM_VARIANCE = 16 /* cannot be negative */
 };
 
 struct builder;
 struct backend *builder_backend(const struct builder *);
 int builder_train(const struct builder *);
-int builder_paired(
-    const struct builder *); /* rows of S1 when the batch is two halves with statistics apart, else 0 */
+/* Rows of S1 when the batch is two halves with statistics apart, else 0. */
+int builder_paired(const struct builder *);
 int builder_rows(const struct builder *); /* rows of the forward pass */
 const struct net_config *builder_config(const struct builder *);
-double
-builder_pace(const struct builder *); /* of running statistics: bn_momentum, 0 where stopbackward holds */
+/* Of running statistics: bn_momentum, 0 where stopbackward holds. */
+double builder_pace(const struct builder *);
 uint64_t builder_seed(const struct builder *);
 int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
 
@@ -158,8 +158,8 @@ struct layer_ops {
     size_t size;                     /* of the layer's struct; options and plans live in it */
     const struct key *keys;          /* ends with a NULL name; NULL: none */
     int strict;                      /* an unknown key is an error */
-    const char *const
-        *examples; /* cfg bodies, NULL-terminated: each is a case in the test suites over the registry */
+    /* Cfg bodies, NULL-terminated: each is a case in the test suites over the registry. */
+    const char *const *examples;
     unsigned flags;
     /* The layers whose outputs are the inputs, as absolute indices, into at[0..room); returns how many, or an
      * error. NULL: the previous layer. */

@@ -81,8 +81,7 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
     struct backend *be = builder_backend(b);
     if (l->nin > 1) s->act = l->sum_act;
     int in_place = act_from_output(s->act);
-    int last =
-        in_place ? s->norm : s->norm + 1; /* the step that writes out: map 0, norm 1, activation behind it */
+    int last = s->norm + !in_place; /* the step that writes out: map 0, norm 1, activation behind it */
     s->desc.train = 1;
     s->desc.rows_back = l->rows_back;
     s->desc.need_gx = l->in[0]->need_g;
@@ -147,8 +146,8 @@ int linear_backward(struct layer *l, const struct pass *p)
 {
     struct linear *s = l->self;
     const struct backend_ops *ops = p->be->ops;
-    void *gy = l->out->g.data,
-         *y = l->out->x.data; /* every step back works in place on gy: nobody reads it again */
+    /* Every step back works in place on gy: nobody reads it again. */
+    void *gy = l->out->g.data, *y = l->out->x.data;
     if (s->act_plain) {
         const void *x = act_from_output(s->act) ? NULL : step_data(s, l, s->norm);
         TRY(ops->act->backward(&s->act_plan, x, y, gy, gy, 0, p->scratch));

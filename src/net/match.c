@@ -1,9 +1,10 @@
 /* For class k with the n1 rows of H1 and the n2 rows of H2 that carry it, d2 = squared Euclidean distance:
  *
- *     K(a,b) = 1/L sum_i exp(-d2(a,b) / s_i),    s_i = kernel_mul^i s,    s = median of d2 over the pairs of
- * the pool Q  = 1/n1^2 sum_{H1,H1} K + 1/n2^2 sum_{H2,H2} K - 2/(n1 n2) sum_{H1,H2} K (V-statistic, >= 0) MMD
- * = sqrt(max(Q,0) + e) - sqrt(e), e = 1e-6   (root = 1)      or      max(Q,0)   (root = 0) Match = 1/K sum_k
- * MMD_k
+ *     K(a,b) = 1/L sum_i exp(-d2(a,b) / s_i)
+ *     s_i    = kernel_mul^i s,    s = median of d2 over the pairs of the pool
+ *     Q      = 1/n1^2 sum_{H1,H1} K + 1/n2^2 sum_{H2,H2} K - 2/(n1 n2) sum_{H1,H2} K    (V-statistic, >= 0)
+ *     MMD    = sqrt(max(Q,0) + e) - sqrt(e), e = 1e-6    (root = 1)    or    max(Q,0)    (root = 0)
+ *     Match  = 1/K sum_k MMD_k
  *
  * The weights of the three sums add up to 0, so K is replaced by K - 1 (expm1): no cancellation where rows
  * are close. With c(a,b) = dQ/dd2(a,b) the gradient of a row is sum_b 2 c(a,b) (a - b): each pair is computed
@@ -208,8 +209,8 @@ static int pooled_median(const struct match_options *o, struct pool *p, int clas
     for (int k = o->conditional ? 0 : -1; k < (o->conditional ? classes : 0); k++) {
         gather(p, k, one, two, d);
         TRY(measure(o, p, d));
-        memcpy(p->sort + n, p->d2,
-               pairs(p->n) * sizeof(double)); /* the classes' pairs together are at most pairs(m) */
+        /* The classes' pairs together are at most pairs(m). */
+        memcpy(p->sort + n, p->d2, pairs(p->n) * sizeof(double));
         n += pairs(p->n);
     }
     *s = median(p->sort, n);

@@ -1,6 +1,6 @@
 /* The matching loss of ITRA (Li, Li, Pan, Qiang, Zhu, AAAI 2023): class-conditional maximum mean discrepancy
- * with a mixture of Gaussian kernels, and its exact gradient. Formulas: docs in match.c. Host memory, no
- * allocation. */
+ * with a mixture of Gaussian kernels, and its exact gradient. The formulas are in match.c. Works in host
+ * memory and allocates nothing. */
 #ifndef NET_MATCH_H
 #define NET_MATCH_H
 #include <stddef.h>

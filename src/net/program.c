@@ -10,8 +10,7 @@ struct builder {
     int creates; /* the first program of the net: parameters are declared, not looked up */
 };
 
-/* ---- what layers may ask while they build
- * ---------------------------------------------------------------------- */
+/* ---- what layers may ask while they build ---- */
 
 struct backend *builder_backend(const struct builder *b) { return b->p->net->be; }
 int builder_train(const struct builder *b) { return b->p->desc.train; }
@@ -115,8 +114,7 @@ const struct layout *builder_weights(const struct builder *b)
     return NULL;
 }
 
-/* ---- plans and memory
- * ---------------------------------------------------------------------------------------------- */
+/* ---- plans and memory ---- */
 
 static int build_layers(struct program *p, int creates, struct err *e)
 {

@@ -27,9 +27,7 @@ uint64_t weights_floats(const struct net *n)
     return k;
 }
 
-/* ---- loading
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 struct header {
     uint64_t seen;
@@ -150,9 +148,7 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
     return rc;
 }
 
-/* ---- saving
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- saving ---- */
 
 static int save_param(const struct param *p, struct file *f, float *out, real *host, struct err *e)
 {
@@ -187,8 +183,7 @@ int weights_save(const struct net *n, const char *path, int upto, uint64_t seen,
     return rc;
 }
 
-/* ---- training state
- * -------------------------------------------------------------------------------------------------- */
+/* ---- training state ---- */
 
 /* Per parameter: its size, the numbers, and the momenta if it learns, in the build's own precision. */
 struct state_head {

@@ -49,8 +49,8 @@ struct train_options {
     int clear;           /* count iterations from 0 again */
     int workers;         /* loader threads */
     int top;
-    volatile sig_atomic_t
-        *stop; /* set by a signal handler: finish this iteration, save, return; may be NULL */
+    /* Set by a signal handler: finish this iteration, save, return. May be NULL. */
+    volatile sig_atomic_t *stop;
 };
 
 /* Runs to max_batches. net is open; train and valid are open datasets (valid NULL: no validation). With

@@ -20,8 +20,8 @@ struct conv {
     struct op run, data, grad;    /* forward, gradient of x, gradient of w */
     struct op to_data, from_grad; /* changes of weight layout; not made where there is none */
     struct port run_x, data_gy, data_gx, grad_x, grad_gy;
-    size_t at_data_w, at_grad,
-        at_sum; /* in scratch: reordered w; gw as computed; gw as packed, to be added */
+    /* In scratch: reordered w; gw as computed; gw as packed, to be added. */
+    size_t at_data_w, at_grad, at_sum;
 };
 
 /* Winograd F(4x4, 3x3), where oneDNN has it, or its direct code? The choice may not depend on timing: results

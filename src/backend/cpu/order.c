@@ -27,8 +27,7 @@ const struct layout *order_layout(struct shape s, int block, int *known)
 int order_tensor(struct tensor *t, const struct layout *l, struct err *e)
 {
     struct shape s = t->shape;
-    size_t padded = (size_t)s.c + 16,
-           n; /* 16: the largest padding; keeps the sums in order_of from wrapping */
+    size_t padded = (size_t)s.c + 16, n; /* the largest padding: the sums in order_of cannot wrap */
     if (mem_mul(padded, (size_t)s.h, &n) || mem_mul(n, (size_t)s.w, &n) || mem_mul(n, (size_t)s.n, &n) ||
         mem_mul(n, sizeof(float), &n))
         return fail(e, E_MEM, "a tensor of %d x %d x %d x %d numbers does not fit into memory", s.n, s.c, s.h,

@@ -34,14 +34,13 @@ static void *resized(void *old, size_t n, size_t wanted)
 #pragma GCC diagnostic ignored "-Wshadow"
 #include <stb/stb_image.h>
 #pragma GCC diagnostic pop
-#pragma GCC diagnostic ignored "-Wunused-function" /* of stb_image's: gcc asks only at the end of the file   \
-                                                    */
+/* Of stb_image's: gcc asks only at the end of the file. */
+#pragma GCC diagnostic ignored "-Wunused-function"
 
 struct source {
     const uint8_t *x;
     size_t n, at;
-    int past; /* the decoder wanted more bytes than there are: stb_image itself accepts many truncated files
-               */
+    int past; /* more bytes were wanted than there are: stb_image itself accepts many truncated files */
 };
 
 static int source_read(void *user, char *to, int n)
