@@ -64,8 +64,8 @@ int program_output(const struct program *); /* the last layer that is not [cost]
 
 /* ---- run.c ---- */
 
-/* Brings a step's images and labels to the device, and fills *pass. */
-int run_fill(struct program *, const struct step *, struct pass *, struct err *);
+/* Brings a step's images and labels to the device, and fills *pass. late: nobody waits for the losses. */
+int run_fill(struct program *, const struct step *, int late, struct pass *, struct err *);
 /* stats (may be NULL) get the time of training-only layers. */
 int run_forward(struct program *, const struct pass *, struct step_stats *, struct err *);
 int run_backward(struct program *, const struct pass *, struct step_stats *, struct err *);

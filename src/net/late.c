@@ -102,7 +102,7 @@ int program_submit(struct program *p, const struct step *s, struct err *e)
         TRY(program_train(p, s, &p->stats[s->number % (uint64_t)n->config.subdivisions], e));
         return s->update ? net_update(n, s->rate, e) : OK;
     }
-    TRY(run_fill(p, s, &pass, e));
+    TRY(run_fill(p, s, 1, &pass, e));
     TRY(enqueue_recorded(p, s, &pass, e));
     if (s->update) n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
     return OK;

@@ -55,7 +55,7 @@ struct net {
     int nparam;
     struct moment *now; /* in training nets, with the plan of the update: in backend memory */
     struct images_plan images;
-    int follows; /* the device keeps the later part of it */
+    int follows; /* the device has kept the later part of it since the step before */
     struct sgd_plan sgd;
     int classes; /* outputs of the last layer that is not [cost] */
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */

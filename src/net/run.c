@@ -42,15 +42,15 @@ static int run_layer(struct program *p, int i, int back, const struct pass *pass
     return explain(l, rc, e);
 }
 
-/* Where losses are read late the device's part of the moment is the host's only at the beginning. */
-static int upload_moment(struct program *p, const struct step *s)
+/* late: losses are read late, and the device's part of the moment is the host's only at the beginning. */
+static int upload_moment(struct program *p, const struct step *s, int late)
 {
     struct net *n = p->net;
     struct moment now = {
         .step = s->number, .iteration = s->iteration, .rate = s->rate, .ce_average = n->ce_average
     };
-    size_t bytes = p->late && n->follows ? offsetof(struct moment, ce_sum) : sizeof now;
-    n->follows = p->late;
+    size_t bytes = late && n->follows ? offsetof(struct moment, ce_sum) : sizeof now;
+    n->follows = late;
     return n->be->ops->upload(n->be, n->now, &now, bytes);
 }
 
@@ -72,7 +72,7 @@ static int fill_image(struct program *p, const struct step *s)
     return OK;
 }
 
-int run_fill(struct program *p, const struct step *s, struct pass *pass, struct err *e)
+int run_fill(struct program *p, const struct step *s, int late, struct pass *pass, struct err *e)
 {
     const struct net *n = p->net;
     struct backend *be = n->be;
@@ -94,7 +94,7 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
                            .err = e };
     if (e) e->code = OK;
     if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
-    if (p->desc.train) TRY(upload_moment(p, s));
+    if (p->desc.train) TRY(upload_moment(p, s, late));
     TRY(fill_image(p, s));
     return s->label ? be->ops->upload(be, p->dev_label, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
@@ -178,7 +178,7 @@ int program_train(struct program *p, const struct step *s, struct step_stats *st
     struct pass pass;
     double start = wall_clock();
     *stats = (struct step_stats){ 0 };
-    TRY(run_fill(p, s, &pass, e));
+    TRY(run_fill(p, s, 0, &pass, e));
     TRY(run_forward(p, &pass, stats, e));
     TRY(fetch_losses(p, &pass));
     run_add_stats(p, stats);
@@ -196,7 +196,7 @@ int program_infer(struct program *p, const struct step *s, float *prob, double *
 {
     struct pass pass;
     struct step_stats stats = { 0 };
-    TRY(run_fill(p, s, &pass, e));
+    TRY(run_fill(p, s, 0, &pass, e));
     TRY(run_forward(p, &pass, NULL, e));
     TRY(fetch_losses(p, &pass));
     run_add_stats(p, &stats);
