@@ -51,7 +51,7 @@ typedef struct {
 /* All zero, or NULL in its place: as the cfg says, inference only, on the default device. */
 typedef struct {
     const char *device;    /* "cuda", "cuda:1", "cpu", "ref"; NULL: the first that was built in */
-    int threads;           /* compute threads; 0: one per core this process may use */
+    int threads;           /* compute threads, up to 1024; 0: one per core this process may use */
     int train;             /* 1: for dn_step: parameters get gradients and momenta (3 times the memory) */
     int rows;              /* images per pass of dn_predict; 0: batch / subdivisions of the cfg */
     uint64_t seed;         /* of initial weights, dropout, policy=random */
@@ -66,7 +66,8 @@ typedef struct dn_net dn_net;
 
 /* Reads a cfg and checks all of it; weights have their random initial values then. *net gets the handle, NULL
  * on failure. Memory for tensors is taken when it is first needed: by dn_load, dn_save, dn_predict or
- * dn_step. DN_CFG and DN_FILE: the cfg, or an entry of `set`; DN_DEVICE: no such device; DN_MEM. */
+ * dn_step. DN_CFG and DN_FILE: the cfg; DN_CFG and DN_ARG: an entry of `set`, or the precision; DN_DEVICE: no
+ * such device; DN_MEM. */
 int dn_open(dn_net **net, const char *cfg, const dn_options *, dn_error *);
 
 /* Frees the handle and all it holds. Accepts NULL. */

@@ -58,6 +58,8 @@ int backend_open(struct backend **out, const char *device, int threads, struct e
     if (device[n] &&
         (sscanf(device + n, ":%9d%n", &index, &used) != 1 || device[n + (size_t)used] || index < 0))
         return fail(e, E_DEVICE, "device '%.60s': expected a number after ':', as in cuda:0", device);
+    if (threads < 0 || threads > MOST_THREADS)
+        return fail(e, E_ARG, "%d threads: expected at most %d, or 0 for one a core", threads, MOST_THREADS);
     struct backend *be = mem_alloc(1, sizeof *be);
     if (!be) return fail(e, E_MEM, "no memory to open device %s", ops->name);
     be->ops = ops;

@@ -506,8 +506,8 @@ struct backend_ops {
     void (*forget)(struct recording *); /* accepts NULL */
 };
 
-/* Opens a device by name: "cpu", "ref". threads 0: one per core this process may use. Unknown or not built
- * in: an error that lists what is there. */
+/* Opens a device by name: "cpu", "ref". threads: at most MOST_THREADS; 0: one per core this process may use.
+ * Unknown or not built in: an error that lists what is there. */
 int backend_open(struct backend **, const char *device, int threads, struct err *);
 void backend_close(struct backend *); /* accepts NULL */
 

@@ -106,7 +106,7 @@ static int unknown_flag(const char *given, const char *name, unsigned command, s
                 near ? "; did you mean -" : "", near ? near : "", near ? "?" : "");
 }
 
-enum { MOST_THREADS = 1024, ALWAYS_THREADS = 64, THREADS_PER_CORE = 4 };
+enum { ALWAYS_THREADS = 64, THREADS_PER_CORE = 4 };
 
 /* More threads than cores only wait for one another; some are let be, for tests of what depends on them. */
 static int most_threads(void)

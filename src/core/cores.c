@@ -6,5 +6,5 @@
 int cores(void)
 {
     int n = omp_get_num_procs();
-    return n < 1 ? 1 : n;
+    return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
 }

@@ -3,6 +3,7 @@
 #include "loader.h"
 #include <pthread.h>
 #include <string.h>
+#include "core/cores.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/image.h"
@@ -10,7 +11,7 @@
 
 enum { DEPTH = 3, LANES = 2 };
 enum { PACKED_ROWS = 16 }; /* rows a job of packed images: one alone is quicker made than handed over */
-enum { MOST_WORKERS = 1024, MOST_ATTEMPTS = 100, MOST_NAMED = 100 };
+enum { MOST_ATTEMPTS = 100, MOST_NAMED = 100 };
 enum { ROOM, WORK, READY, IDLE, CONDITIONS }; /* for feeders; workers; the consumer; closing */
 
 struct slot {
@@ -365,8 +366,8 @@ static int check(const struct dataset *d, const struct loader_options *o, struct
     if (o->rows < 1) return fail(e, E_ARG, "a mini-batch of %d rows", o->rows);
     if (o->subdivisions < 0 || o->every < 0)
         return fail(e, E_ARG, "subdivisions=%d, every=%d: expected at least 1", o->subdivisions, o->every);
-    if (o->workers < 1 || o->workers > MOST_WORKERS)
-        return fail(e, E_ARG, "%d workers, expected 1..%d", o->workers, MOST_WORKERS);
+    if (o->workers < 1 || o->workers > MOST_THREADS)
+        return fail(e, E_ARG, "%d workers, expected 1..%d", o->workers, MOST_THREADS);
     if (o->pairing != PAIR_NONE && !o->training) return fail(e, E_ARG, "only training has pairs");
     if (o->only && (o->training || o->only_n < 1))
         return fail(e, E_ARG, "%d chosen samples: expected at least 1, and validation", o->only_n);

@@ -56,9 +56,7 @@ int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *
     if (!out) return give(fail(&e, E_ARG, "dn_open: nowhere to put the handle (NULL)"), &e, error);
     *out = NULL;
     if (!cfg) return give(fail(&e, E_ARG, "dn_open: no cfg given (NULL)"), &e, error);
-    if (o->threads < 0 || o->rows < 0)
-        return give(fail(&e, E_ARG, "dn_open: threads=%d, rows=%d: expected 0 or more", o->threads, o->rows),
-                    &e, error);
+    if (o->rows < 0) return give(fail(&e, E_ARG, "dn_open: rows=%d: expected 0 or more", o->rows), &e, error);
     dn_net *d = mem_alloc(1, sizeof *d);
     int rc = d ? open_net(d, cfg, o, &e) : fail(&e, E_MEM, "not enough memory for the net");
     if (rc)

@@ -136,7 +136,7 @@ static int header_check(const struct header *h, const struct net *net, int image
     struct header mine = header_of(net, images);
     if (memcmp(h->magic, mine.magic, sizeof h->magic) || h->version != mine.version)
         return fail_at(e, E_FORMAT, path, 0, "not a state file of this version of darknet");
-    TRY(differs(path, "numbers of bytes", h->number_bytes, mine.number_bytes, e));
+    TRY(differs(path, "size of numbers", h->number_bytes, mine.number_bytes, e));
     TRY(differs(path, "seed", h->seed, mine.seed, e));
     TRY(differs(path, "mini-batch", h->mini, mine.mini, e));
     TRY(differs(path, "subdivisions", h->subdivisions, mine.subdivisions, e));

@@ -215,6 +215,9 @@ static void errors_come_back_as_text(void **state)
     const dn_options device = { .device = "abacus" }, rows = { .rows = -1 };
     refused(dn_open(&n, path("a.cfg"), &device, &e), DN_DEVICE, "abacus");
     refused(dn_open(&n, path("a.cfg"), &rows, &e), DN_ARG, "rows=-1");
+    const dn_options fewer = { .threads = -1 }, many = { .threads = 100000 };
+    refused(dn_open(&n, path("a.cfg"), &fewer, &e), DN_ARG, "-1 threads");
+    refused(dn_open(&n, path("a.cfg"), &many, &e), DN_ARG, "100000 threads: expected at most 1024");
     const dn_options precise = { .precision = "bf61" };
     refused(dn_open(&n, path("a.cfg"), &precise, &e), DN_ARG, "did you mean bf16?");
     const dn_options rounded = { .device = "ref", .precision = "bf16" };
