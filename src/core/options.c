@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "text.h"
 
@@ -24,7 +23,7 @@ static int bad(struct err *e, const struct place *p, const char *value, const ch
 static const char *number(const char *s, int item, double *v)
 {
     char *end;
-    *v = strtod(s, &end);
+    *v = text_number(s, &end);
     if (end == s || !isfinite(*v)) return NULL;
     return !*end || *end == '#' || (item && *end == ',') ? end : NULL;
 }
@@ -119,7 +118,7 @@ double list_at(const struct list *l, int i)
 {
     const char *s = l->text;
     while (i-- > 0) s = strchr(s, ',') + 1;
-    return strtod(s, NULL);
+    return text_number(s, NULL);
 }
 
 static void set_default(const struct key *k, void *self)

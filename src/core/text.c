@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -148,6 +149,18 @@ char *lines_next(struct lines *l)
     }
     l->number++;
     return text_trim(line);
+}
+
+/* ---- numbers ---- */
+
+double text_number(const char *s, char **end)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = c ? uselocale(c) : (locale_t)0;
+    double v = strtod(s, end);
+    if (!c) return v;
+    uselocale(before);
+    freelocale(c);
+    return v;
 }
 
 /* ---- did you mean ---- */

@@ -29,6 +29,9 @@ char *lines_next(struct lines *);
 /* Cuts blanks off both ends, in place. */
 char *text_trim(char *);
 
+/* strtod of the C locale: a program that uses this as a library may have another, where 0.1 is 0,1. */
+double text_number(const char *s, char **end);
+
 /* The name nearest to `word` among up to n names (an array of structs whose first such member is at `names`,
  * `stride` bytes apart; a NULL name ends it early), or NULL if none is near enough to be meant (edit distance
  * above a third of its length, at least 1). */

@@ -1,4 +1,5 @@
 /* Keys to structs: core/options.h. */
+#include <locale.h>
 #include "tiny.h"
 #include "core/options.h"
 
@@ -79,6 +80,23 @@ static void remarks_behind_numbers(void **state)
     assert_true(t.list.n == 2 && list_at(&t.list, 1) == 4);
     bad("count=#4", "[thing] count=#4: expected");
     bad("count=4x#", "count=4x#: expected");
+}
+
+/* In a program whose decimal point is a comma, which would also split lists elsewhere. */
+static void numbers_in_another_locale(void **state)
+{
+    char folder[] = "/tmp/locale-XXXXXX", command[120];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+    int made = !system(command) && !setenv("LOCPATH", folder, 1) && setlocale(LC_ALL, "de_DE.UTF-8");
+    struct thing t = filled("ratio=.25\nlist=1,2.5");
+    double second = t.list.n == 2 ? list_at(&t.list, 1) : 0;
+    setlocale(LC_ALL, "C");
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+    assert_true(t.ratio == .25 && second == 2.5);
+    if (!made) skip();
 }
 
 static void wrong_values(void **state)
@@ -195,6 +213,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_type),
         cmocka_unit_test(remarks_behind_numbers),
+        cmocka_unit_test(numbers_in_another_locale),
         cmocka_unit_test(wrong_values),
         cmocka_unit_test(overrides_are_named_as_such),
         cmocka_unit_test(unknown_keys),
