@@ -173,13 +173,12 @@ static void move_row(const struct loader *l, struct slot *s, int at)
 static int fill_row(const struct loader *l, struct slot *s, int at, struct err *e)
 {
     const struct loader_options *o = &l->o;
-    int lane = at >= s->batch.first, row = at - lane * s->batch.first, sample = s->sample[at];
-    uint64_t number = s->batch.number;
-    uint64_t key = key_of(l, lane, number, row);
     if (o->moves) {
         move_row(l, s, at);
         return OK;
     }
+    int lane = at >= s->batch.first, row = at - lane * s->batch.first, sample = s->sample[at];
+    uint64_t number = s->batch.number, key = key_of(l, lane, number, row);
     float *x = s->x + (size_t)at * l->pixels;
     struct err why;
     int rc, failed = 0;

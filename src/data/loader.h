@@ -7,9 +7,9 @@
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 #include <stdint.h>
-#include "augment.h"
 #include "core/move.h"
-#include "dataset.h"
+#include "data/augment.h"
+#include "data/dataset.h"
 
 /* A second lane of as many rows, S2, with its own order. PAIR_CLASS: row i is a random training sample of the
  * class of row i of S1, never the same sample unless alone. */
