@@ -47,10 +47,9 @@ static void print_top(const struct prediction *p)
 static int predict_image(const struct prediction *p, const char *path, int name_it, struct err *e)
 {
     struct step s = { .x = p->x, .rows = 1, .first = 1 };
-    struct err why;
     TRY(load_image(p, path, e));
     TRY(program_infer(p->program, &s, p->prob, NULL, e));
-    if (eval_check(p->prob, p->s.net->classes, &why)) return fail_at(e, why.code, path, 0, "%s", why.msg);
+    TRY(eval_check(p->prob, p->s.net->classes, path, e));
     if (name_it) printf("%s:\n", path);
     print_top(p);
     return OK;

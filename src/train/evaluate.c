@@ -124,11 +124,12 @@ static int take_features(struct evaluation *v, const struct batch *b, int n, str
     return OK;
 }
 
-int eval_check(const float *p, int classes, struct err *e)
+int eval_check(const float *p, int classes, const char *place, struct err *e)
 {
     for (int k = 0; k < classes; k++)
         if (!isfinite(p[k]))
-            return fail(e, E_NUMBER, "the weights or the image give a probability that is not a number");
+            return fail_at(e, E_NUMBER, place, 0,
+                           "the weights or the image give a probability that is not a number");
     return OK;
 }
 
@@ -137,9 +138,10 @@ static int count_batch(struct evaluation *v, const struct batch *b, struct err *
 {
     const float *p = v->prob;
     for (int i = 0; i < b->rows; i++) {
-        int bad = b->sample[i] < 0;
-        if (!bad) TRY(eval_check(p, v->classes, e));
-        TRY(count_image(v, bad ? -1 - b->sample[i] : b->sample[i], b->label[i], bad ? NULL : p, e));
+        int bad = b->sample[i] < 0, sample = bad ? -1 - b->sample[i] : b->sample[i];
+        const char *place = v->data->path ? v->data->path[sample] : v->net->cfg->path;
+        if (!bad) TRY(eval_check(p, v->classes, place, e));
+        TRY(count_image(v, sample, b->label[i], bad ? NULL : p, e));
         p += bad ? 0 : v->classes;
     }
     return OK;

@@ -84,8 +84,8 @@ int evaluate(struct net *, struct program *, const struct dataset *, const struc
  * not a number comes last. */
 int eval_rank(const float *prob, int classes, int label);
 
-/* E_NUMBER unless all probabilities of an image are finite. */
-int eval_check(const float *prob, int classes, struct err *);
+/* E_NUMBER, naming the place, unless all probabilities of an image are finite. */
+int eval_check(const float *prob, int classes, const char *place, struct err *);
 
 /* The loader's augmentation as the [net] section asks for it; an error for a net that takes no images. */
 int augment_from_net(const struct net *, struct augment *, struct err *);
