@@ -3,6 +3,7 @@
 #include "train/run.h"
 
 enum { STUCK_LIMIT = 200 };
+static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is no chance */
 
 uint64_t trainer_batch(const struct net *net)
 {
@@ -106,26 +107,28 @@ static void fill_line(struct trainer *t, const struct pending *it, const struct 
     l->eta_seconds = eta(t, l->iteration, per_iteration);
 }
 
-/* Warns once when the CE has stayed within 1 % of ln K or above for STUCK_LIMIT iterations in which the match
- * was at work. Iterations whose lambda is higher than ever before do not count: that is the warm-up, in which
- * lambda rises; nor do those without a match, as with every=k. */
+/* Warns once when the CE, smoothed, has stayed within 1 % of ln K or above for STUCK_LIMIT iterations in
+ * which the match was at work. Iterations whose lambda is higher than ever before do not count: that is the
+ * warm-up, in which lambda rises; nor do those without a match, as with every=k. warmup=auto takes lambda
+ * back to 0 when what was learnt is lost: then those count too. */
 static void watch_collapse(struct trainer *t, const struct train_line *l)
 {
     struct progress *p = &t->p;
     double chance = log(t->net->classes);
-    if (l->ce < .99 * chance)
+    if (l->ce_smooth < LEARNT_SHARE * chance) p->marks |= HAS_LEARNT;
+    if (l->ce_smooth < .99 * chance)
         p->stuck = 0;
-    else if (l->lambda > 0 && l->lambda <= p->lambda_peak)
+    else if (l->lambda > 0 ? l->lambda <= p->lambda_peak : isfinite(l->match) && p->marks & HAS_LEARNT)
         p->stuck++;
     if (l->lambda > p->lambda_peak) p->lambda_peak = l->lambda;
-    if (p->stuck < STUCK_LIMIT || p->warned) return;
-    p->warned = 1;
-    note(
-        &t->net->notes,
-        "warning: for %d iterations the CE has been that of guessing (%.4f = ln %d) with the match in force: "
-        "the features may have collapsed. In [itra] try a lower lambda, warmup=auto, root=0; in [net] a "
-        "larger batch",
-        STUCK_LIMIT, chance, t->net->classes);
+    if (p->stuck < STUCK_LIMIT || p->marks & HAS_WARNED) return;
+    p->marks |= HAS_WARNED;
+    note(&t->net->notes,
+         "warning: for %d iterations the CE has been that of guessing (%.4f = ln %d) or worse, with [itra] "
+         "at work: "
+         "the features may have collapsed. In [itra] try a lower lambda, warmup=auto, root=0; in [net] a "
+         "larger batch",
+         STUCK_LIMIT, chance, t->net->classes);
 }
 
 static int report(struct trainer *t, const struct pending *it, double wall, struct err *e)

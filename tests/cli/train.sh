@@ -81,6 +81,12 @@ check "weights without a layer: said so" grep -q 'only a header: all layers are 
 run stuck itra.cfg -set net.learning_rate=0 -set net.batch=18 -set net.subdivisions=1 -set net.max_batches=230 \
     -set dropout.probability=0 -set connected.activation=linear -set net.burn_in=0 -set net.valid_every=0
 check "a CE that stays at ln K is warned of, once" test "$(grep -c 'warning: .*collapsed' stuck.err)" = 1
+# Learnt, then lost to a rate that is far too high for four iterations: warmup=auto has taken lambda back to 0.
+run lost itra.cfg -set itra.warmup=auto -set net.policy=steps -set net.steps=60,64 -set net.scales=100,0 -set net.max_batches=290 \
+    -set net.valid_every=0 -set dropout.probability=0
+check "what was learnt is lost: warned of, also with warmup=auto" test "$(grep -c 'warning: .*collapsed' lost.err)" = 1
+run unlearnt itra.cfg -set itra.warmup=auto -set net.learning_rate=0 -set net.max_batches=290 -set net.valid_every=0
+check "nothing learnt yet, warmup=auto: the match is not to blame" sh -c "! grep -q collapsed unlearnt.err"
 run unstuck itra.cfg -set net.max_batches=230 -set net.valid_every=0
 check "no such warning where something is learnt" sh -c "! grep -q collapsed unstuck.err"
 
