@@ -60,7 +60,7 @@ refused() { # refused WHAT WORDS COMMAND...
 # inside CODE: Python that sees the functions of scripts/figures as f.
 inside() {
     $python - <<END
-import importlib.machinery, importlib.util, sys
+import argparse, importlib.machinery, importlib.util, sys
 from pathlib import Path
 sys.path.insert(0, "$here/scripts")
 loader = importlib.machinery.SourceFileLoader("figures", "$figures")
@@ -129,6 +129,15 @@ END
 drawn "lambda" lambda.png $figures lambda report.csv
 drawn "from the folders" folders.png $figures lambda runs/fmnist/small-ours
 check "the same picture" cmp lambda.png folders.png
+head -n 1 report.csv >many.csv
+for i in 0 1 2 3 4 5 6 7 8 9; do sed -n 's/itra.warmup=auto/itra.every='$i'/p' report.csv; done >>many.csv
+check "many settings: legend below the panels, each point near its lambda" inside '
+seen = []
+f.save = lambda figure, out, below: (figure.tight_layout(rect=(0, below, 1, 1)), seen.append(figure))
+f.command_lambda(argparse.Namespace(results=Path("many.csv"), title=None, out=Path("many.png")))
+figure, = seen
+assert all(a.get_tightbbox().y0 >= figure.legends[0].get_window_extent().y1 for a in figure.axes)
+assert all(min(abs(x - y) for y in (.2, .6)) < .05 for line in figure.axes[0].lines[1:] for x in line.get_xdata())'
 check "other methods are no line" inside '
 kind = lambda *words: f.setting_of({"set": " ".join(words)})
 assert kind("net.batch=9", "itra.lambda=.2", "itra.root=0", "itra.warmup=auto") == (.2, "root 0, warmup auto")
