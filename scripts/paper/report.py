@@ -97,7 +97,7 @@ def baseline_steps(group: Group) -> dict[tuple[str, int], float]:
 
 
 def rows_of(group: Group, cell: Cell | None, name: str) -> list[list[str]]:
-    """One row, or one for each setting that the runs of this name had."""
+    """One row, or one for each setting that the runs of this name had; what was set, if it is no cell of the table."""
     by_settings = defaultdict(list)
     for r in group.results:
         if r["cell"] == name:
@@ -110,7 +110,7 @@ def rows_of(group: Group, cell: Cell | None, name: str) -> list[list[str]]:
             row[0] += f" (settings {key})"
         if cell and any(differs(group, cell, r) for r in results):
             row[0] += " *"
-        rows.append(row)
+        rows.append(row if cell else [*row, own_settings(group, results[0]["settings"])])
     return rows
 
 
@@ -151,9 +151,8 @@ def commits(group: Group) -> str:
     return ", ".join(sorted(seen))
 
 
-def own_settings(group: Group, name: str) -> str:
+def own_settings(group: Group, settings: dict) -> str:
     """In what an extra cell differs from the others of its table."""
-    settings = next(r for r in group.results if r["cell"] == name)["settings"]
     setups = [b.setups[group.scale] for b in group.table.at(group.scale)]
     setup = next((s for s in setups if s.cfg == settings["cfg"]), None)
     if not setup:  # the table had another cfg then
@@ -177,7 +176,7 @@ def markdown(group: Group) -> str:
         out += ["", "\\* run before the cfg, or the table, got its present settings"]
     extra = sorted({r["cell"] for r in group.results} - {c.name for c in cells})
     if extra:
-        others = [[*row, own_settings(group, name)] for name in extra for row in rows_of(group, None, name)]
+        others = [row for name in extra for row in rows_of(group, None, name)]
         out += ["", "Other settings:", "", *grid((*head, "settings"), others)]
     if group.unfinished:
         out += ["", "Not finished: " + "; ".join(group.unfinished)]

@@ -105,6 +105,16 @@ check "finished runs stay" grep -q '2 runs, 2 finished' again.out
 reproduce "${cell[@]}" whole --seeds 1 --set net.decay=.1 >other.out
 check "another setting under the same name is noticed" grep -q 'finished with other settings' other.out
 
+# ---- what does not belong together ----
+cp -r whole mixed
+reproduce "${cell[@]}" mixed --seeds 3 --set net.decay=.1 >mixed.out
+reproduce "${cell[@]}" mixed --seeds 1 --recipe paper >>mixed.out
+reproduce report fmnist --results mixed >mixed.md
+check "other settings: a row of their own, which names them" test "$(grep -c '^| a .*| 1 |.*net.decay=.1`' mixed.md)" = 1
+check "the others stay as they were" test "$(sed -n 's/^| a (settings [^)]*) | 2 |//p' mixed.md)" = "$(sed -n 's/^| a | 2 |//p' whole.md)"
+check "another recipe: a table of its own" test "$(grep -c '^## fmnist, scale small, recipe \(ours\|paper\):' mixed.md)" = 2
+check "with its one run" sh -c "sed '1,/recipe paper:/d' mixed.md | grep -q '^| a | 1 |'"
+
 # ---- damaged files ----
 for text in '' '[1]' '{"settings": {}}'; do
     rm -rf damaged
