@@ -154,10 +154,6 @@ DEVICE  := $(if $(filter host,$(GPU)),cuda/orders)$(if $(filter 1,$(GPU)),cuda/p
 
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
-# What decodes images needs no more than this: the variants of it are tested without the rest.
-DATA_OBJ := $(filter $(B)/src/core/% $(B)/src/data/%,$(LIB_OBJ))
-$(B)/tests/unit/image $(B)/tests/unit/decoders: $(B)/tests/unit/%: $(B)/tests/unit/%.o $(DATA_OBJ)
-	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
 # The programs of tests/device/run.sh: the suites of the operations without cmocka, and one for CUDA's libraries alone.
 $(B)/plain/%.o: tests/%.c Makefile | $(REGISTRIES)
 	@mkdir -p $(@D)
@@ -197,7 +193,8 @@ DEVICE_SUITES := unit/backends layers/parity
 check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(DEVICE:%=$(B)/tests/%) $(B)/tests/bench/step \
               $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings)
 
-check-images: $(B)/tests/unit/image $(B)/tests/unit/decoders
+# What decodes images, in each variant of it.
+check-images: $(B)/darknet $(B)/tests/unit/image $(B)/tests/unit/decoders
 
 fuzz:
 	@scripts/fuzz.sh
