@@ -50,7 +50,7 @@ static int read_files(struct intake *x, char *const *path, int n, int labels, in
 {
     int total;
     TRY(count_images(path, n, labels, &total, e));
-    TRY(intake_open(x, path[0], total, CHANNELS, SIDE, SIDE, e));
+    TRY(intake_open(x, total, CHANNELS, SIDE, SIDE, e));
     for (int i = 0; i < n; i++) {
         struct stream s;
         int images, rc = open_file(&s, path[i], labels, &images, e);

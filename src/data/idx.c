@@ -91,7 +91,7 @@ static int read_both(struct intake *to, struct idx *images, struct idx *labels, 
 {
     const uint32_t *size = images->dim + images->ndims - 2;
     int n = (int)images->dim[0], c = images->ndims == 4 ? (int)images->dim[1] : 1, label;
-    TRY(intake_open(to, images->s.path, n, c, (int)size[0], (int)size[1], e));
+    TRY(intake_open(to, n, c, (int)size[0], (int)size[1], e));
     for (int i = 0; i < n; i++) {
         TRY(stream_read(&images->s, to->image, (uint64_t)c * size[0] * size[1], e));
         TRY(next_label(labels, &label, e));
@@ -121,9 +121,10 @@ static int locate_labels(char **found, const char *images, struct err *e)
     const char *slash = strrchr(images, '/'), *name = slash ? slash + 1 : images;
     size_t n = strlen(images), at = (size_t)(name - images);
     if (!strstr(name, "images"))
-        return fail_at(e, E_FILE, images, 0,
-                       "its labels file is found by name, which needs `images` in it, "
-                       "as in train-images-idx3-ubyte.gz");
+        return fail_at(
+            e, E_FILE, images, 0,
+            "is compressed, or an IDX file, and no list: unpack an archive; the labels of IDX images "
+            "are found by name, which needs `images` in it, as in train-images-idx3-ubyte.gz");
     char *usual = mem_text(images, n), *rows = mem_text(images, n);
     int rc = OK;
     if (usual && rows) {

@@ -100,19 +100,35 @@ static int find_inside(char **found, const char *folder, const char *name, struc
     return rc;
 }
 
-/* The collection some file of which is in the folder; NULL: none. */
+/* Whether some file of the collection is in the folder. */
+static int holds(int *some, const char *folder, const struct collection *c, struct err *e)
+{
+    *some = 0;
+    for (int k = 0; !*some && k <= MOST_FILES; k++) {
+        char *found;
+        const char *name = k < MOST_FILES ? c->train[k] : c->test[0];
+        if (!name) continue;
+        TRY(find_inside(&found, folder, name, e));
+        mem_free(found);
+        *some = found != NULL;
+    }
+    return OK;
+}
+
+/* The collection that is in the folder; NULL: none. Of two, neither is guessed: the labels of one may fit the
+ * classes of the other. */
 static int recognise_folder(const struct collection **c, const char *folder, struct err *e)
 {
-    for (*c = collections; *c < collections + NCOLLECTIONS; ++*c)
-        for (int k = 0; k <= MOST_FILES; k++) {
-            char *found;
-            const char *name = k < MOST_FILES ? (*c)->train[k] : (*c)->test[0];
-            if (!name) continue;
-            TRY(find_inside(&found, folder, name, e));
-            mem_free(found);
-            if (found) return OK;
-        }
     *c = NULL;
+    for (const struct collection *x = collections; x < collections + NCOLLECTIONS; x++) {
+        int some;
+        TRY(holds(&some, folder, x, e));
+        if (some && *c)
+            return fail_at(e, E_FORMAT, folder, 0,
+                           "has files of %s and of %s: move those of one into a folder of their own",
+                           (*c)->name, x->name);
+        if (some) *c = x;
+    }
     return OK;
 }
 
@@ -150,7 +166,7 @@ static int locate(struct source *s, const char *path, int test, struct err *e)
 int packed_read(struct packed *p, const char *path, const struct packed_options *o, struct err *e)
 {
     struct source s = { 0 };
-    struct intake x = { .to = p, .o = o, .pick = o->pick };
+    struct intake x = { .to = p, .o = o, .from = path, .pick = o->pick };
     memset(p, 0, sizeof *p);
     int rc = locate(&s, path, o->test, e);
     if (!rc) rc = s.read(&x, s.path, s.n, e);
@@ -178,11 +194,11 @@ int packed_find_labels(char **found, const char *images, const char *name, const
                    "its labels file is missing: there is no %.200s, with or without .gz", name);
 }
 
-int intake_open(struct intake *x, const char *path, int n, int c, int h, int w, struct err *e)
+int intake_open(struct intake *x, int n, int c, int h, int w, struct err *e)
 {
     struct packed *p = x->to;
     size_t size = 0;
-    TRY(pick_open(&x->pick, n, path, e));
+    TRY(pick_open(&x->pick, n, x->from, e));
     *p =
         (struct packed){ x->pick.n, c, x->o->height ? x->o->height : h, x->o->width ? x->o->width : w, 0, 0 };
     x->c = c;
@@ -196,8 +212,8 @@ int intake_open(struct intake *x, const char *path, int n, int c, int h, int w, 
         x->image = mem_alloc((size_t)c * (size_t)h, (size_t)w);
     }
     if (p->pixels && p->label && x->image) return OK;
-    return fail_at(e, E_MEM, path, 0, "not enough memory for %d images of %d x %d x %d bytes", p->n, c, p->h,
-                   p->w);
+    return fail_at(e, E_MEM, x->from, 0, "not enough memory for %d images of %d x %d x %d bytes", p->n, c,
+                   p->h, p->w);
 }
 
 int intake_check(const struct intake *x, const char *path, int i, int label, int first, struct err *e)

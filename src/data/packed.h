@@ -38,12 +38,13 @@ void packed_free(struct packed *);
 struct intake {
     struct packed *to;
     const struct packed_options *o;
+    const char *from; /* what the data file names, for messages */
     struct pick pick;
     int c, h, w;    /* of images as the files have them */
     uint8_t *image; /* c x h x w: the next one is written here */
 };
-/* First, once it is known what there is; `path` for messages. */
-int intake_open(struct intake *, const char *path, int n, int c, int h, int w, struct err *);
+/* First, once it is known what there is. */
+int intake_open(struct intake *, int n, int c, int h, int w, struct err *);
 /* The class `label` of image `i` in its file, whose classes count from `first`: an error when it is too
  * large. */
 int intake_check(const struct intake *, const char *path, int i, int label, int first, struct err *);

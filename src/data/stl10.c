@@ -42,7 +42,7 @@ static int read_both(struct intake *to, struct stream *images, struct stream *la
     int n;
     TRY(count_images(images, &n, e));
     TRY(check_labels(labels, n, e));
-    TRY(intake_open(to, images->path, n, CHANNELS, SIDE, SIDE, e));
+    TRY(intake_open(to, n, CHANNELS, SIDE, SIDE, e));
     for (int i = 0; i < n; i++) {
         TRY(stream_read(images, raw, PIXELS, e));
         TRY(stream_read(labels, &label, 1, e));

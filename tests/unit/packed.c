@@ -74,6 +74,9 @@ static void cifar10(void **state)
     check_images(set(d, SPLIT_TRAIN), 6, 1, label_at);
     check_images(set(d, SPLIT_VALID), 2, 2, label_at);
     data_file_free(d);
+    d = data("classes=10\ntrain=c10\nholdout=10\n");
+    set_error(d, SPLIT_TRAIN, "c10: has 10 images: holdout=10 leaves none"); /* all five files */
+    data_file_free(d);
 }
 
 static void cifar100(void **state)
@@ -132,6 +135,23 @@ static void sizes_of_cifar(void **state)
     assert_int_equal(remove("c10/data_batch_2.bin"), 0);
     set_error(d, SPLIT_TRAIN, "c10: has no data_batch_2.bin of CIFAR-10, with or without .gz");
     set_error(d, SPLIT_VALID, "c10/data_batch_2.bin: no such file");
+    data_file_free(d);
+}
+
+/* Labels below 10 are classes of CIFAR-100, too: which of two sets was meant cannot be told from them. */
+static void two_collections(void **state)
+{
+    (void)state;
+    put_cifar10();
+    struct data_file *d = data("classes=100\ntrain=c10\nvalid=c10\n");
+    dataset_close(set(d, SPLIT_TRAIN));
+    put_cifar("c10/train.bin.gz", 2, 0, 3);
+    for (int k = 0; k < 2; k++)
+        set_error(d, k ? SPLIT_VALID : SPLIT_TRAIN,
+                  "c10: has files of CIFAR-10 and of CIFAR-100: move those of one into a folder");
+    data_file_free(d);
+    d = data("classes=10\ntrain=c10/data_batch_2.bin\nvalid=c10/test_batch.bin\n");
+    dataset_close(set(d, SPLIT_TRAIN));
     data_file_free(d);
 }
 
@@ -230,6 +250,15 @@ static void bad_stl10(void **state)
 }
 
 /* ---- other paths ---- */
+
+static void archives(void **state)
+{
+    (void)state;
+    put_cifar("set.tar.gz", 1, 0, 1);
+    struct data_file *d = data("classes=2\ntrain=set.tar.gz\n");
+    set_error(d, SPLIT_TRAIN, "set.tar.gz: is compressed, or an IDX file, and no list: unpack an archive");
+    data_file_free(d);
+}
 
 static void unknown_folders(void **state)
 {
@@ -464,9 +493,11 @@ int main(void)
         CASE(cifar10),
         CASE(cifar100),
         CASE(sizes_of_cifar),
+        CASE(two_collections),
         CASE(truncated_gzip),
         CASE(stl10),
         CASE(bad_stl10),
+        CASE(archives),
         CASE(unknown_folders),
         CASE(qmnist),
         CASE(resized),
