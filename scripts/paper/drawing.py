@@ -11,7 +11,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from paper.runs import Problem
+from paper.runs import Problem, one_line
 
 DPI, WIDTH = 150, 9  # 1350 pixels, made to be looked at 900 wide
 SHADES = 128         # of a saved picture: keeps it small
@@ -47,6 +47,11 @@ def panels(n: int, height: float, title: str | None):
     return figure, axes[0]
 
 
+def shown_label(name: str) -> str:
+    """Matplotlib leaves names that begin with _ out of legends."""
+    return f" {name}" if name.startswith("_") else name
+
+
 def from_zero(axis) -> None:
     axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
 
@@ -78,17 +83,25 @@ def save(figure, path: Path, below: float = 0) -> None:
 
 # ---- reading ----
 
+def is_torn(text: str, rows: list[dict]) -> bool:
+    """Whether the last line is not whole: its file is being written, or what wrote it was killed."""
+    return bool(rows) and None in rows[-1].values() and not text.endswith(("\n", "\r"))
+
+
 def read_csv(path: Path, columns: tuple[str, ...], whose: str) -> list[dict]:
-    """Rows with `line`, the number of each for messages."""
+    """Rows with `line`, the number of each for messages; without a last one that is torn."""
     try:
-        with open(path, newline="", encoding="utf-8") as f:
-            reader = csv.DictReader(f)
-            missing = [c for c in columns if c not in (reader.fieldnames or [])]
-            if missing:
-                raise Problem(f"{path}: has no column {missing[0]}: expected {whose}")
-            rows = [{**row, "line": reader.line_num} for row in reader]
+        with open(path, newline="", encoding="utf-8-sig") as f:  # spreadsheets put a mark before the first column
+            text = f.read()
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        missing = [c for c in columns if c not in (reader.fieldnames or [])]
+        if missing:
+            raise Problem(f"{path}: has no column {missing[0]}: expected {whose}")
+        rows = [{**row, "line": reader.line_num} for row in reader]
     except (UnicodeDecodeError, csv.Error):
         raise Problem(f"{path}: is no CSV: expected {whose}") from None
+    if is_torn(text, rows):
+        print(one_line(f"figures: {path}:{rows.pop()['line']}: the last line is cut off and left out"), file=sys.stderr)
     for row in rows:
         if None in row or None in row.values():
             raise Problem(f"{path}:{row['line']}: {'more' if None in row else 'fewer'} fields than the header has")

@@ -94,8 +94,27 @@ refused "no such file" "gone.csv: No such file" $figures training gone.csv
 refused "another table" "has no column kind: expected the metrics" $figures training <(echo a,b)
 sed '9s/,0,0.01/,x0,0.01/' base1.csv >bad.csv
 refused "a word for a number" "bad.csv:9: lambda is 'x0': expected a number" $figures training bad.csv
-head -c 300 base1.csv >cut.csv
-refused "a table cut off" "cut.csv:[0-9]+: fewer fields" $figures training cut.csv
+sed '9s/,,,,$//' base1.csv >cut.csv
+refused "a line cut off" "cut.csv:9: fewer fields" $figures training cut.csv
+head -n 40 base1.csv >whole.csv
+{ cat whole.csv; sed -n 41p base1.csv | head -c 15; } >torn.csv # as a kill, or a run that goes on, leaves it
+drawn "all but a torn last line" torn.png $figures training torn.csv
+check "the torn line is told" grep -qx "figures: torn.csv:41: the last line is cut off and left out" draw.err
+drawn "the whole lines" whole.png $figures training whole.csv
+check "the same picture" cmp torn.png whole.png
+head -c 300 base1.csv >early.csv
+"$figures" training early.csv -o bad.png 2>bad.err
+check "torn before the first validation: status 1" test $? = 1
+check "torn before the first validation: said so" grep -q "^figures: early.csv: no validation in it" bad.err
+{ printf '\xef\xbb\xbf'; sed 's/$/\r/' whole.csv; } >sheet.csv
+drawn "from a spreadsheet" sheet.png $figures training sheet.csv
+check "the same picture" cmp sheet.png whole.png
+: >nothing.csv
+refused "an empty table" "nothing.csv: has no column kind" $figures training nothing.csv
+check "a name with a line below is in the legend" inside '
+figure, (axis,) = f.panels(1, 3, None)
+f.draw_curve(axis, [{"ce": {1: 2}}], "ce", {"color": "k"}, "_x")
+assert axis.get_legend_handles_labels()[1] == [" _x"]'
 grep -v ^valid base1.csv >blind.csv
 refused "no validation" "no validation" $figures training blind.csv
 printf '\377\376\0' >binary.csv
