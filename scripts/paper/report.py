@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paper.runs import Problem, Run, cfg_hash, data_keys, make_run, read_result, table_cells
+from paper.runs import Problem, Run, cfg_hash, data_keys, is_of, make_run, read_result, table_cells
 from paper.tables import RECIPES, SCALES, Cell, Table
 
 COLUMNS = ("table", "scale", "recipe", "cell", "seed", "commit", "started", "iterations", "seconds", "test_top1",
@@ -29,13 +29,18 @@ class Group:
     results: list[dict] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)  # "CELL seed S", with the error if there was one
 
+    def names(self) -> dict[str, str]:
+        return {"table": self.table.name, "scale": self.scale, "recipe": self.recipe}
+
 
 def collect(results: Path, table: Table, scale: str, recipe: str) -> Group:
     group = Group(table, scale, recipe)
     for folder in sorted((results / table.name / f"{scale}-{recipe}").glob("*/seed-*"), key=by_seed):
         result = read_result(folder)
-        if result:
+        if result and is_of(result, folder) and all(result[k] == v for k, v in group.names().items()):
             group.results.append(result)
+        elif result:
+            group.unfinished.append(f"{folder.parent.name} {folder.name} (result.json is a copy of that of another run)")
         elif (folder / "run.json").exists():
             failed = folder / "failed"
             damaged = " (result.json is damaged)" if (folder / "result.json").exists() else ""

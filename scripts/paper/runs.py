@@ -44,6 +44,12 @@ def one_line(text: str) -> str:
     return "?".join(text.splitlines())
 
 
+def reason(e: Exception) -> str:
+    if isinstance(e, OSError):
+        return f"{e.filename2 or e.filename or 'output'}: {e.strerror}"
+    return str(e)
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong with the command line as everything else: in one line, with status 1."""
 
@@ -66,12 +72,17 @@ class Run:
     sets: tuple[str, ...]
     data_keys: tuple[tuple[str, str], ...]
 
+    def count(self, key: str) -> int:
+        return int(dict(s.split("=", 1) for s in (*self.setup.schedule.length(), *self.sets))[key])
+
+    @property
+    def iterations(self) -> int:
+        return self.count("net.max_batches")
+
     @property
     def seconds(self) -> float:
         """Estimate of its training time."""
-        schedule = self.setup.schedule
-        keys = dict(s.split("=", 1) for s in (*schedule.length(), *self.sets))
-        return int(keys["net.max_batches"]) * int(keys["net.batch"]) / self.setup.speed * self.cell.cost
+        return self.iterations * self.count("net.batch") / self.setup.speed * self.cell.cost
 
     @property
     def name(self) -> str:
@@ -101,8 +112,8 @@ def extra_cells(table: Table, scale: str, recipe: str, name: str, sets: list[str
     for text in sets:
         if not re.fullmatch(r"\w+\.\w+=.*", text):
             raise Problem(f"--set {text}: expected SECTION.KEY=VALUE")
-        if re.match(r"net\.(batch|max_batches)=(?!\d+$)", text):
-            raise Problem(f"--set {text}: expected a whole number")
+        if re.match(r"net\.(batch|max_batches)=(?!0*[1-9]\d*$)", text):  # 0: a run without an end
+            raise Problem(f"--set {text}: expected a whole number, from 1 on")
     if not re.fullmatch(r"[\w+-][\w.+-]*", name):
         raise Problem(f"--name {name}: expected letters, digits and .+-_: it becomes the name of a folder")
     literal = [f"itra.{k}={v}" for k, v in LITERAL.items()] if recipe == "paper" else []
@@ -140,7 +151,7 @@ def make_run(table: Table, scale: str, recipe: str, setup: Setup, cell: Cell, se
 def write_whole(path: Path, text: str) -> None:
     """Either the old text or the new one is there, whatever happens."""
     temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "w") as f:
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as f:  # paths may be no UTF-8
         f.write(text)
         f.flush()
         os.fsync(f.fileno())
@@ -167,17 +178,29 @@ COMMIT = {"commit": str, "dirty": bool}
 
 
 def fits(value: object, kinds: dict) -> bool:
-    return isinstance(value, dict) and all(k in value and isinstance(value[k], kinds[k]) for k in kinds)
+    return isinstance(value, dict) and all(k in value and isinstance(value[k], kinds[k]) and is_small(value[k])
+                                           for k in kinds)
+
+
+def is_small(value: object) -> bool:
+    """JSON has integers that no float can hold."""
+    return not isinstance(value, int) or abs(value) < 2**63
 
 
 def read_result(folder: Path) -> dict | None:
     """None where the run is not finished. A damaged file, or one of another program, is as good as none."""
     r = read_json(folder / "result.json")
     whole = (fits(r, RESULT) and fits(r["settings"], SETTINGS) and r["commits"]
+             and all(isinstance(s, str) for s in r["settings"]["set"])
              and all(fits(c, COMMIT) for c in r["commits"]) and (r["test"] is None or fits(r["test"], TEST))
              and (r["holdout"] is None or fits(r["holdout"], HOLDOUT))
              and (r["test"] or r["step_seconds"] is not None))
     return r if whole else None
+
+
+def is_of(result: dict, folder: Path) -> bool:
+    """False for a copy of another run: two copies would count as two seeds."""
+    return (folder.parent.name, folder.name) == (result["cell"], f"seed-{result['seed']}")
 
 
 def shown(path: Path) -> str:
@@ -209,6 +232,8 @@ def check_data(run: Run) -> None:
         for path in filter(None, keys.get(key, "").split(",")):
             if not (ROOT / path.strip()).exists():
                 raise Problem(f"data/{run.setup.data}.data: {key}={path} is not there; {FETCH[run.setup.data]} gets it")
+    if not run.timing and "valid" not in keys:
+        raise Problem(f"data/{run.setup.data}.data: no valid=, which names the test set")
 
 
 def bare(cfg: str) -> str:
@@ -281,7 +306,7 @@ def prepare(run: Run, program: Program) -> bool:
         clear(f)
         before = {"settings": settings, "table": run.table, "scale": run.scale, "recipe": run.recipe,
                   "cell": run.cell.name, "started": now(), "commits": []}
-        write_whole(f / "net.cfg", read_cfg(run.setup.cfg))
+    write_whole(f / "net.cfg", read_cfg(run.setup.cfg))
     for name, testing in (("train.data", False), ("test.data", True)):
         write_whole(f / name, "".join(f"{k}={v}\n" for k, v in data_of(run, testing).items()))
     write_whole(f / "command", program.script(run))
@@ -357,14 +382,24 @@ def number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def training_result(run: Run, data: dict) -> dict:
-    """From the metrics and the log. What was validated on counts as the holdout only if it has as many images."""
+def metrics_of(run: Run) -> tuple[list[dict], list[dict]]:
+    """The rows of iterations and of validations. That none is missing matters: after a power cut the trainer's state
+    may be there without the last of them."""
     with open(run.folder / "metrics.csv", newline="") as f:
         rows = list(csv.DictReader(f))
     train = [r for r in rows if r["kind"] == "train"]
     valid = [r for r in rows if r["kind"] == "valid"]
-    if not train:
-        raise ValueError("no iteration")
+    last = run.iterations
+    if [int(r["iteration"]) for r in train] != list(range(1, last + 1)):
+        raise ValueError(f"not each of the iterations 1 to {last} has its row")
+    if valid and int(valid[-1]["iteration"]) != last:
+        raise ValueError(f"no validation after iteration {last}")
+    return train, valid
+
+
+def training_result(run: Run, data: dict) -> dict:
+    """From the metrics and the log. What was validated on counts as the holdout only if it has as many images."""
+    train, valid = metrics_of(run)
     steps = step_seconds(run.folder / "log")
     last = [float(r["ce"]) for r in train if float(r["epoch"]) > float(train[-1]["epoch"]) - 1]
     ce = statistics.fmean(last)
@@ -384,7 +419,7 @@ def finish(run: Run) -> dict:
     try:
         trained = training_result(run, before["settings"]["data"])
     except (KeyError, TypeError, ValueError, csv.Error) as e:
-        raise Problem(f"metrics.csv is damaged ({e}): remove {shown(run.folder)} to run it again") from None
+        raise Problem(f"metrics.csv is damaged ({e})") from None
     result = {**before, "seed": run.seed, "settings_hash": settings_hash(before["settings"]), "ended": now(), **trained,
               "test": None if run.timing else test_result(run.folder / "test.log")}
     write_whole(run.folder / "result.json", json.dumps(result, indent=1) + "\n")
@@ -434,7 +469,7 @@ class Job:
             self.stages = self.program.stages(self.run)
             self.next_stage()
         except OSError as e:
-            self.fail(str(e))
+            self.fail(reason(e))
 
     def next_stage(self) -> None:
         if self.stages.pop(0) == "train":
@@ -465,9 +500,15 @@ class Job:
                 return False
             self.result = finish(self.run)
         except (Problem, OSError, KeyError, ValueError) as e:
-            self.fail(str(e))
+            self.fail(reason(e) + self.advice(status))
         self.lock.close()
         return True
+
+    def advice(self, status: int) -> str:
+        """Where what an earlier attempt left may be what is wrong: it would be at the next one, too."""
+        if status < 0 or (status and not self.resumed):
+            return ""
+        return f" (if it comes again: remove {shown(self.run.folder)} to run it from the start)"
 
     def check(self, status: int) -> None:
         if status < 0:

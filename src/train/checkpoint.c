@@ -177,16 +177,19 @@ static int append_checksum(struct file *f, struct err *e)
 
 static int checksum_check(struct file_reader *r, struct err *e)
 {
+    static const char otherwise[] = "train without -resume: from .weights, or from the start";
     uint32_t sum;
     if (r->n < sizeof(struct header) + sizeof sum)
-        return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are too few for a state file", r->n);
+        return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are too few for a state file; %s", r->n,
+                       otherwise);
     r->n -= sizeof sum;
     memcpy(&sum, r->data + r->n, sizeof sum);
     if (memcmp(r->data, magic, sizeof magic))
         return fail_at(e, E_FORMAT, r->path, 0,
                        "not a state file (BASE_last.state in the backup folder is one)");
     if (sum == (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)r->data, r->n)) return OK;
-    return fail_at(e, E_FORMAT, r->path, 0, "the file is damaged: its checksum does not fit its contents");
+    return fail_at(e, E_FORMAT, r->path, 0, "the file is damaged: its checksum does not fit its contents; %s",
+                   otherwise);
 }
 
 /* ---- save and load ---- */

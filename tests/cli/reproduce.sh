@@ -79,6 +79,10 @@ check "no data: nothing is made" test ! -e no
 
 check "a count that is none" says 'max_batches=1e3: expected a whole number' reproduce run fmnist --name x \
     --set net.max_batches=1e3 --results no
+check "a run without an end" says 'max_batches=0: expected a whole number, from 1 on' reproduce run fmnist --name x \
+    --set net.max_batches=0 --results no
+check "nothing to test on is told before training" says 'no valid=, which names the test set' reproduce run fmnist --name x \
+    --set data.train="$work/train-images-idx3-ubyte" --set data.valid= --results no
 check "a bad flag: one line, too" says "argument --seeds: invalid positive value: '0'" reproduce run fmnist --seeds 0
 check "a folder that no .data file can name" says 'a # after a blank' reproduce run fmnist --results 'no #1'
 check "a folder as the program" says 'is not there: run make' env DARKNET="$work" "$here/scripts/reproduce" run fmnist \
@@ -100,6 +104,8 @@ check "the last validation of training, on the images held out" grep -q "\"ce\":
 check "training validates on 10 images" grep -q '^validation .* 10 images' "$run/log"
 check "the test set, not the training set" has '"images": 20,' "$run/result.json"
 check "csv: a line a run" test "$(reproduce report --csv --results whole | wc -l)" = 3
+bytes=$'folder of \xff'
+check "a path that is no UTF-8" sh -c 'PYTHONIOENCODING=utf-8:strict "$@"' - "$here/scripts/reproduce" "${cell[@]}" "$bytes" --seeds 1
 reproduce "${cell[@]}" whole >again.out
 check "finished runs stay" grep -q '2 runs, 2 finished' again.out
 reproduce "${cell[@]}" whole --seeds 1 --set net.decay=.1 >other.out
@@ -138,7 +144,67 @@ check "damaged run.json and metrics: made again" cmp whole.md damaged.md
 rm damaged/fmnist/small-ours/a/seed-2/result.json
 sed -i '2s/,.*/,x/' damaged/fmnist/small-ours/a/seed-2/metrics.csv
 reproduce "${cell[@]}" damaged >damaged.out 2>&1
-check "metrics damaged after the end: what to do" has 'FAILED: metrics.csv is damaged .*: remove .*damaged/fmnist/small-ours/a/seed-2' damaged.out
+what_to_do='(if it comes again: remove .*damaged/fmnist/small-ours/a/seed-[12] to run it from the start)'
+check "metrics damaged after the end: what to do" has "FAILED: metrics.csv is damaged .*$what_to_do" damaged.out
+# fresh: both runs whole, the first one to be finished again from its last state
+one=damaged/fmnist/small-ours/a/seed-1
+fresh() { rm -rf damaged && cp -r whole damaged && rm $one/result.json; }
+finished_again() { # finished_again WHAT: with the same table
+    reproduce "${cell[@]}" damaged >damaged.out 2>&1
+    table damaged >damaged.md
+    check "$1" cmp whole.md damaged.md
+}
+told() { # told WHAT TEXT: it fails, with that and what to do; done, the same table comes
+    reproduce "${cell[@]}" damaged >damaged.out 2>&1
+    check "$1: status 1" test $? = 1
+    check "$1: what to do" has "a seed 1: FAILED: .*$2.*$what_to_do" damaged.out
+    rm -r $one
+    finished_again "$1: done"
+}
+fresh
+echo garbage >$one/net.cfg
+finished_again "a damaged net.cfg is written again"
+fresh
+truncate -s 1000 $one/backup/net_last.state
+told "a damaged state" "the file is damaged"
+fresh
+: >$one/backup/net_last.state
+told "an empty state" "0 bytes are too few"
+fresh
+truncate -s 100 $one/backup/net_final.weights
+told "cut weights" "the file ends inside"
+fresh
+rm $one/metrics.csv
+told "lost metrics" "metrics.csv: No such file"
+fresh
+sed -i '$d' $one/metrics.csv
+told "the last validation is lost" "no validation after iteration 80"
+fresh
+sed -i '/^train,80,/d' $one/metrics.csv
+told "the last iteration is lost" "not each of the iterations 1 to 80"
+fresh
+rm -r damaged/fmnist/small-ours/a/seed-2
+cp -r whole/fmnist/small-ours/a/seed-1 damaged/fmnist/small-ours/a/seed-2
+reproduce report fmnist --results damaged >damaged.md
+check "a copied run is no second seed" has 'Not finished: a seed 1; a seed-2 (result.json is a copy of that of another run)' damaged.md
+for what in set ce; do
+    fresh
+    mkdir damaged/fmnist/small-ours/b
+    mv damaged/fmnist/small-ours/a/seed-2 damaged/fmnist/small-ours/b/
+    python3 - $what <<'END'
+import json, sys
+path = "damaged/fmnist/small-ours/b/seed-2/result.json"
+result = {**json.load(open(path)), "cell": "b"}
+if sys.argv[1] == "set":
+    result["settings"]["set"] = [1]
+else:
+    result["test"]["ce"] = 10**400
+json.dump(result, open(path, "w"))
+END
+    check "what no run writes ($what): CSV" reproduce report fmnist --csv --results damaged
+    reproduce report fmnist --results damaged >damaged.md
+    check "what no run writes ($what): said so" has 'b seed 2 (result.json is damaged)' damaged.md
+done
 
 # ---- failures ----
 reproduce "${cell[@]}" failing --set itra.lamda=1 >failing.out 2>&1
