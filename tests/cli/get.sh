@@ -105,6 +105,12 @@ for tool in curl wget; do
     check "$tool: what to do is said" grep -qF "fetch set.tar.gz from http://127.0.0.1:9/default/ with a browser, put it into $at/ and run" err
     check "$tool: in three lines" test "$(wc -l <err)" = 3
     check "$tool: nothing is left" test "$(ls "$at")" = ""
+    fresh
+    full() { (trap '' XFSZ && ulimit -f 100 && ! get whole); } # KiB
+    check "$tool: a full disk: status 1" full
+    check "$tool: a full disk: said so" test "$(tail -n 1 err)" = "get-small.sh: data/small/set.tar.gz.part cannot be written: is the disk full?"
+    check "$tool: with room again" get whole
+    check "$tool: it goes on" whole
 done
 get() { DATA_URL=$url/$1 sh "$tree/scripts/get-small.sh" >out 2>err; }
 fresh
@@ -144,6 +150,10 @@ if command -v flock >/dev/null; then
     bad "two runs at once" "another run is at work" whole
     exec 8>&-
 fi
+
+fresh
+mkdir -p "$at/one.gz"
+bad "a folder in place of a file" "data/small/one.gz is a folder" whole
 
 # ---- the scripts themselves ----
 for f in "$tree"/scripts/get-*.sh; do
