@@ -63,7 +63,7 @@ static void print_next(const struct folder *f, const char *prefix)
                                            ".names.txt" };
     printf("written: %s", prefix);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) printf("%s%s", i ? ", " : "", written[i]);
-    printf("\nnext: darknet classifier train ");
+    printf("\nnext: darknet classifier train %s", *prefix == '-' ? "./" : ""); /* no flag */
     print_word(prefix);
     printf(".data %s -set connected.output=%d\n", next_cfg, f->classes);
 }

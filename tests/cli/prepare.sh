@@ -50,6 +50,9 @@ check "the same seed, the same list" cmp 'my pets.valid.list' one.list
 check "the same output" cmp out first.out
 check "another seed" prepare "my pets" -seed 2 -out other
 check "another choice" sh -c "! cmp -s other.valid.list one.list"
+check "a name like a flag" prepare "my pets" -out -clear
+next=$(sed -n "s/^next: darknet \(classifier train .*\) cfg.*/\1/p" out)
+check "the next command does not take it for one" sh -c "'$DARKNET' $next tiny.cfg -threads 1 -set net.max_batches=1"
 check "half" prepare "my pets" -valid .5 -out new/half
 check "of each class" row cat 3 3
 
