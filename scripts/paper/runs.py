@@ -46,7 +46,7 @@ def one_line(text: str) -> str:
 
 def reason(e: Exception) -> str:
     if isinstance(e, OSError):
-        return f"{e.filename2 or e.filename or 'output'}: {e.strerror}"
+        return f"{e.filename or 'output'}: {e.strerror}"
     return str(e)
 
 
@@ -151,11 +151,16 @@ def make_run(table: Table, scale: str, recipe: str, setup: Setup, cell: Cell, se
 def write_whole(path: Path, text: str) -> None:
     """Either the old text or the new one is there, whatever happens."""
     temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as f:  # paths may be no UTF-8
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    temporary.replace(path)
+    try:
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as f:  # paths may be no UTF-8
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        temporary.replace(path)
+    except OSError as e:  # of a full disk it does not say which file
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise OSError(e.errno, e.strerror, str(path)) from None
 
 
 def read_json(path: Path) -> dict:

@@ -211,6 +211,9 @@ reproduce "${cell[@]}" failing --set itra.lamda=1 >failing.out 2>&1
 check "a failing run gives status 1" test $? = 1
 check "it is reported with its reason" has 'a seed 1: FAILED: exit status 1: .*lamda' failing.out
 check "the others are tried too" has '\[2/2\] a seed 2: FAILED' failing.out
+(ulimit -f 0 && reproduce "${cell[@]}" full 2>&1) | cat >full.out
+check "a full disk: the file is named" has 'a seed 1: FAILED: .*full/fmnist/small-ours/a/seed-1/net.cfg: File too large' full.out
+check "a full disk: nothing temporary" test -z "$(find full -name '*.tmp')"
 reproduce report fmnist --results failing >failing.md
 check "the report says so" has 'Not finished: a seed 1 (failed: exit status 1' failing.md
 
