@@ -150,7 +150,7 @@ names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
 UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,layers) $(call names,train)
 FAULTS  := $(call names,faults)
 # Of the cuda backend alone: where kernels run on the host, and where cuDNN is there to plan.
-DEVICE  := $(if $(filter host,$(GPU)),cuda/orders)$(if $(filter 1,$(GPU)),cuda/plans)
+DEVICE  := $(if $(filter host,$(GPU)),cuda/orders cuda/faults)$(if $(filter 1,$(GPU)),cuda/plans)
 
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
 	$(CC) -o $@ $^ -lcmocka $(LDLIBS)

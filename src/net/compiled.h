@@ -49,6 +49,7 @@ struct program {
     double *record;                 /* host: all records, as pulled */
     struct recording *recording[4]; /* of a step, by add and update */
     int enqueued[4];                /* it has run once: what is used first is there */
+    int unrecorded;                 /* the device has failed to record one: no more are tried */
     /* Where they are not: */
     struct step_stats *stats; /* of the steps of an iteration */
 };

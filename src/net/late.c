@@ -80,16 +80,31 @@ static int enqueue(struct program *p, const struct step *s, const struct pass *p
     return s->update ? ops->sgd->update(&n->sgd, n->now) : OK;
 }
 
+/* One that cannot be recorded is no reason to end: nothing of it has run. */
+static int record(struct program *p, const struct step *s, const struct pass *pass, struct recording **made)
+{
+    struct net *n = p->net;
+    struct err e = { 0 };
+    struct pass again = *pass;
+    again.err = &e;
+    int rc = enqueue(p, s, &again, &e), ended = n->be->ops->recorded(n->be, made, rc ? NULL : &e);
+    if (!rc && !ended) return OK;
+    rc = model_told(p->net, rc ? rc : ended, &e);
+    n->be->ops->forget(*made);
+    *made = NULL;
+    p->unrecorded = 1;
+    note(&n->notes, "a step cannot be recorded, which makes steps slower: %s", e.msg);
+    return rc;
+}
+
 /* The first time as it is, the second time into a recording, from then on as recorded. */
 static int enqueue_recorded(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
     struct backend *be = p->net->be;
-    int way = (s->add != 0) + 2 * (s->update != 0);
-    if (p->recording[way]) return be->ops->replay(be, p->recording[way]);
-    if (!p->enqueued[way]++ || be->ops->record(be)) return enqueue(p, s, pass, e);
-    int rc = enqueue(p, s, pass, e), ended = be->ops->recorded(be, &p->recording[way], e);
-    if (rc || ended) return rc ? rc : ended;
-    return be->ops->replay(be, p->recording[way]);
+    int way = (s->add != 0) + 2 * (s->update != 0), tries = p->enqueued[way]++ && !p->unrecorded;
+    struct recording **made = &p->recording[way];
+    if (!*made && (!tries || be->ops->record(be) || record(p, s, pass, made))) return enqueue(p, s, pass, e);
+    return be->ops->replay(be, *made);
 }
 
 int program_room(const struct program *p) { return p->late ? LATE_ITERATIONS : 1; }
@@ -102,8 +117,9 @@ int program_submit(struct program *p, const struct step *s, struct err *e)
         TRY(program_train(p, s, &p->stats[s->number % (uint64_t)n->config.subdivisions], e));
         return s->update ? net_update(n, s->rate, e) : OK;
     }
-    TRY(run_fill(p, s, 1, &pass, e));
-    TRY(enqueue_recorded(p, s, &pass, e));
+    int rc = run_fill(p, s, 1, &pass, e);
+    if (!rc) rc = enqueue_recorded(p, s, &pass, e);
+    if (rc) return model_told(p->net, rc, e);
     if (s->update) n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
     return OK;
 }
@@ -112,7 +128,8 @@ int program_pull(struct program *p, struct err *e)
 {
     if (!p->late) return OK;
     TRY(p->net->be->ops->sync(p->net->be, e));
-    return p->net->be->ops->records->pull(&p->records, p->record);
+    if (e) e->code = OK;
+    return model_told(p->net, p->net->be->ops->records->pull(&p->records, p->record), e);
 }
 
 static int read_record(struct program *p, const struct step *s, const double *record, struct err *e)

@@ -333,7 +333,8 @@ int net_keep_images(struct net *n, const struct images_desc *d, int *kept, struc
     const struct backend_ops *ops = n->be->ops;
     double bytes = (double)d->n * d->c * d->h * d->w;
     *kept = ops->images && bytes < (double)ops->room(n->be) / 2;
-    return *kept ? ops->images->plan(n->be, d, &n->images, e) : OK;
+    if (e) e->code = OK;
+    return *kept ? model_told(n, ops->images->plan(n->be, d, &n->images, e), e) : OK;
 }
 
 void net_close(struct net *n)
@@ -348,6 +349,16 @@ void net_close(struct net *n)
     mem_free(n->layer);
     cfg_free(n->cfg);
     mem_free(n);
+}
+
+int model_told(const struct net *n, int rc, struct err *e)
+{
+    struct err met = { 0 };
+    if (rc == E_DEVICE) n->be->ops->sync(n->be, &met);
+    if (!rc || !e || (e->code && !met.code)) return rc;
+    if (!e->code) return fail(e, rc, "%s: %s", n->cfg->path, met.code ? met.msg : err_text(rc));
+    const struct err known = *e;
+    return fail(e, rc, "%.240s: %.200s", known.msg, met.msg);
 }
 
 void model_name(const struct net *n, int i, char *buf, size_t size)

@@ -56,11 +56,17 @@ static int check(const struct net *n, struct err *e)
     return OK;
 }
 
-int net_update(struct net *n, double rate, struct err *e)
+static int update(struct net *n, double rate, struct err *e)
 {
     TRY(check(n, e));
     TRY(n->be->ops->upload(n->be, &n->now->rate, &rate, sizeof rate));
-    TRY(n->be->ops->sgd->update(&n->sgd, n->now));
+    return n->be->ops->sgd->update(&n->sgd, n->now);
+}
+
+int net_update(struct net *n, double rate, struct err *e)
+{
+    if (e) e->code = OK;
+    TRY(model_told(n, update(n, rate, e), e));
     n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
     return OK;
 }

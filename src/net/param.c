@@ -40,7 +40,8 @@ int model_explain(const struct param *p, int rc, struct err *e)
     char name[300];
     if (!rc) return OK;
     model_name(p->net, p->layer, name, sizeof name);
-    return fail(e, rc, "%s: its parameters cannot be moved: %s", name, err_text(rc));
+    fail(e, rc, "%s: its parameters cannot be moved: %s", name, err_text(rc));
+    return model_told(p->net, rc, e);
 }
 
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }

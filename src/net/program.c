@@ -348,6 +348,7 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     int creates = !n->param && !n->now;
     struct program *p = NULL;
     *out = NULL;
+    if (e) e->code = OK;
     if (d->train && !creates && !n->now)
         return fail(e, E_ARG, "%s: training programs must be opened before those for inference",
                     n->cfg->path);
@@ -359,6 +360,7 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (!rc) rc = late_plan(p, e);
     if (!rc && !d->train && !d->plan_only) rc = program_refresh(p, e);
     if (rc) {
+        model_told(n, rc, e);
         program_close(p);
         if (creates) model_drop_params(n);
         return rc;

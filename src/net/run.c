@@ -173,10 +173,9 @@ void run_add_stats(const struct program *p, struct step_stats *s)
     }
 }
 
-int program_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
+static int train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
 {
     struct pass pass;
-    double start = wall_clock();
     *stats = (struct step_stats){ 0 };
     TRY(run_fill(p, s, 0, &pass, e));
     TRY(run_forward(p, &pass, stats, e));
@@ -186,13 +185,32 @@ int program_train(struct program *p, const struct step *s, struct step_stats *st
         pass.hold = 1;
         return blame(p, &pass, e);
     }
-    TRY(run_backward(p, &pass, stats, e));
+    return run_backward(p, &pass, stats, e);
+}
+
+int program_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
+{
+    double start = wall_clock();
+    TRY(model_told(p->net, train(p, s, stats, e), e));
     TRY(p->net->be->ops->sync(p->net->be, e));
     stats->seconds = wall_clock() - start;
     return OK;
 }
 
-int program_infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
+/* All rows at once: a device is waited for each time. */
+static int read_output(const struct program *p, int rows, float *prob, struct err *e)
+{
+    const struct tensor *out = &p->node[program_output(p)].l.out->x;
+    size_t n = (size_t)rows * shape_row(out->shape);
+    real *all = mem_alloc(n, sizeof *all);
+    if (!all) return fail(e, E_MEM, "not enough memory for the output");
+    int rc = p->net->be->ops->read(p->net->be, out, 0, rows, all);
+    for (size_t k = 0; k < n && !rc; k++) prob[k] = (float)all[k];
+    mem_free(all);
+    return rc;
+}
+
+static int infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
 {
     struct pass pass;
     struct step_stats stats = { 0 };
@@ -201,17 +219,12 @@ int program_infer(struct program *p, const struct step *s, float *prob, double *
     TRY(fetch_losses(p, &pass));
     run_add_stats(p, &stats);
     if (ce) *ce = stats.ce * s->rows;
-    if (!prob) return OK;
-    const struct tensor *out = &p->node[program_output(p)].l.out->x;
-    size_t n = shape_row(out->shape);
-    real *row = mem_alloc(n, sizeof *row);
-    int rc = row ? OK : fail(e, E_MEM, "not enough memory for the output");
-    for (int i = 0; i < s->rows && !rc; i++) {
-        rc = p->net->be->ops->read(p->net->be, out, i, 1, row);
-        for (size_t k = 0; k < n; k++) prob[(size_t)i * n + k] = (float)row[k];
-    }
-    mem_free(row);
-    return rc;
+    return prob ? read_output(p, s->rows, prob, e) : OK;
+}
+
+int program_infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
+{
+    return model_told(p->net, infer(p, s, prob, ce, e), e);
 }
 
 int program_feature_size(const struct program *p)
@@ -222,7 +235,9 @@ int program_feature_size(const struct program *p)
 int program_features(struct program *p, int rows, real *features, struct err *e)
 {
     if (p->feature < 0) return fail(e, E_ARG, "%s: no features are kept", p->net->cfg->path);
-    return p->net->be->ops->read(p->net->be, &p->node[p->feature].l.out->x, 0, rows, features);
+    if (e) e->code = OK;
+    int rc = p->net->be->ops->read(p->net->be, &p->node[p->feature].l.out->x, 0, rows, features);
+    return model_told(p->net, rc, e);
 }
 
 int program_refresh(struct program *p, struct err *e)
@@ -230,7 +245,8 @@ int program_refresh(struct program *p, struct err *e)
     if (e) e->code = OK;
     for (int i = 0; i < p->n; i++) {
         struct layer *l = &p->node[i].l;
-        if (p->node[i].used && l->ops->refresh) TRY(explain(l, l->ops->refresh(l, e), e));
+        if (p->node[i].used && l->ops->refresh)
+            TRY(model_told(p->net, explain(l, l->ops->refresh(l, e), e), e));
     }
     return OK;
 }

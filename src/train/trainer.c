@@ -166,7 +166,7 @@ static void note_failed_save(const struct trainer *t, const struct err *e)
 
 /* The iteration failed before its update, so the weights are those of the iteration before: worth keeping,
  * unless the forward pass has spoilt running statistics. The state stays as it was saved last. */
-static int give_up(struct trainer *t, struct err *e)
+static int give_up(struct trainer *t, int rc, struct err *e)
 {
     struct err cause = *e, ignored;
     char kept[160] = "";
@@ -176,7 +176,7 @@ static int give_up(struct trainer *t, struct err *e)
     else if (t->saved)
         snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.last);
     metrics_flush(&t->metrics, &ignored);
-    if (cause.code != E_NUMBER) return cause.code;
+    if (rc != E_NUMBER) return rc;
     return fail(e, E_NUMBER, "iteration %llu, rate %g: %.200s%s; lower learning_rate or raise burn_in",
                 (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept);
 }
@@ -251,20 +251,22 @@ static int settle(struct trainer *t, int ending, struct err *e)
 }
 
 /* What was submitted before an iteration failed is reported before the failure; the first failure counts. */
-static struct err *settle_first(struct trainer *t, struct err *e)
+static int settle_first(struct trainer *t, int rc, struct err *e)
 {
     struct err first = { 0 };
-    if (trainer_settle(t, &first)) *e = first;
-    return e;
+    int earlier = trainer_settle(t, &first);
+    if (earlier) *e = first;
+    return earlier ? earlier : rc;
 }
 
 static int run(struct trainer *t, struct err *e)
 {
     for (int ending = 0; !ending;) {
-        if (trainer_iterate(t, e)) return give_up(t, settle_first(t, e));
+        int rc = trainer_iterate(t, e);
+        if (rc) return give_up(t, settle_first(t, rc, e), e);
         ending = reached_end(t) || (t->o->stop && *t->o->stop);
         if (!ending && !trainer_full(t) && !validation_due(t) && !saving_due(t)) continue;
-        if (trainer_settle(t, e)) return give_up(t, e);
+        if ((rc = trainer_settle(t, e))) return give_up(t, rc, e);
         TRY(settle(t, ending, e));
     }
     return OK;

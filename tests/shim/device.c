@@ -4,14 +4,37 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/mem.h"
+#include "backend/cuda/kernel.h"
 #include "order.h"
 
 _Thread_local int kernel_order;
+_Thread_local long device_calls, device_fails;
+_Thread_local int device_records;
+static _Thread_local int recording;
+
+/* A call that a recording may not contain. */
+static int call(void)
+{
+    device_calls++;
+    return recording || (device_fails && device_calls >= device_fails) ? E_DEVICE : OK;
+}
+
+int shim_launch(void)
+{
+    device_calls++;
+    return device_fails && device_calls >= device_fails ? E_DEVICE : recording;
+}
+
+static int told(int rc, const char *what, struct err *e)
+{
+    return rc ? fail(e, rc, "%s: a failure that was asked for", what) : OK;
+}
 
 int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
 {
     *stream = NULL;
     if (index) return fail(e, E_DEVICE, "cuda:%d: there is 1 GPU, from cuda:0 on", index);
+    TRY(told(call(), "opening the GPU", e));
     *info = (struct dev_info){ "kernels on the host", 9, 0, 4, (size_t)1 << 32 };
     return OK;
 }
@@ -21,6 +44,8 @@ size_t dev_room(void) { return mem_room(); }
 
 int dev_alloc(void **out, size_t bytes, struct err *e)
 {
+    *out = NULL;
+    TRY(told(call(), "asking for GPU memory", e));
     *out = mem_alloc(bytes, 1);
     if (!*out)
         return fail(e, E_MEM, "the GPU has no %zu MiB left: lower batch or raise subdivisions", bytes >> 20);
@@ -31,6 +56,8 @@ void dev_free(void *p) { mem_free(p); }
 
 int dev_pin(void **out, size_t bytes, struct err *e)
 {
+    *out = NULL;
+    TRY(told(call(), "asking for pinned memory", e));
     *out = mem_alloc(bytes, 1);
     return *out ? OK : fail(e, E_MEM, "no memory for %zu pinned bytes", bytes);
 }
@@ -38,26 +65,45 @@ void dev_unpin(void *p) { mem_free(p); }
 
 static int copy(void *to, const void *from, size_t n)
 {
+    TRY(call());
     memcpy(to, from, n);
     return OK;
 }
 int dev_put(stream_t s, void *to, const void *pinned, size_t n) { return (void)s, copy(to, pinned, n); }
 int dev_get(stream_t s, void *pinned, const void *from, size_t n) { return (void)s, copy(pinned, from, n); }
 int dev_copy(stream_t s, void *to, const void *from, size_t n) { return (void)s, copy(to, from, n); }
-int dev_zero(stream_t s, void *p, size_t n) { return (void)s, memset(p, 0, n), OK; }
+int dev_zero(stream_t s, void *p, size_t n)
+{
+    (void)s;
+    TRY(call());
+    memset(p, 0, n);
+    return OK;
+}
 
 int dev_event(event_t *event, struct err *e)
 {
-    (void)e;
     *event = NULL;
-    return OK;
+    return told(call(), "making an event", e);
 }
 void dev_event_drop(event_t event) { (void)event; }
-int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, OK; }
-int dev_await(event_t event) { return (void)event, OK; }
-/* Kernels run when they are launched: there is nothing to write down. */
-int dev_record(stream_t s) { return (void)s, E_ARG; }
-int dev_recorded(stream_t s, struct recording **r, struct err *e) { return (void)s, (void)e, *r = NULL, OK; }
+int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, call(); }
+int dev_await(event_t event) { return (void)event, call(); }
+
+/* Kernels run when they are launched: what is written down cannot be run again. */
+int dev_record(stream_t s)
+{
+    (void)s;
+    recording = device_records;
+    return recording ? OK : E_ARG;
+}
+int dev_recorded(stream_t s, struct recording **r, struct err *e)
+{
+    (void)s;
+    *r = NULL;
+    if (!recording) return OK;
+    recording = 0;
+    return fail(e, E_DEVICE, "recording a step: not on the host");
+}
 int dev_replay(stream_t s, const struct recording *r) { return (void)s, (void)r, E_ARG; }
 void dev_forget(struct recording *r) { (void)r; }
-int dev_sync(stream_t s, struct err *e) { return (void)s, (void)e, OK; }
+int dev_sync(stream_t s, struct err *e) { return (void)s, told(call(), "the GPU", e); }

@@ -84,6 +84,8 @@ int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y,
 {
     const struct cudnn_conv *v = &p->conv;
     size_t n = numbers(v);
+    int way = shim_launch();
+    if (way) return way < 0 ? way : OK;
     double *sum = mem_alloc(n, sizeof *sum);
     if (!sum) return E_MEM;
     memset(workspace, 0xff, WORKSPACE);

@@ -5,4 +5,10 @@
 enum { KERNEL_ORDERS = 3 };
 extern _Thread_local int kernel_order; /* of the threads of a block: see kernel.h */
 
+/* Calls of the device so far, and the first one that fails (0: none); all behind it fail too. */
+extern _Thread_local long device_calls, device_fails;
+/* 1: a step can be recorded, as far as that goes here: nothing of it runs, what a recording may not contain
+ * fails, and in the end there is none. */
+extern _Thread_local int device_records;
+
 #endif

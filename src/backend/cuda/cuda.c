@@ -88,7 +88,11 @@ static size_t cuda_room(struct backend *be)
 static int cuda_alloc(struct backend *be, size_t bytes, void **out, struct err *e)
 {
     TRY(dev_alloc(out, bytes, e));
-    return dev_zero(cuda_of(be)->stream, *out, bytes);
+    int rc = dev_zero(cuda_of(be)->stream, *out, bytes);
+    if (!rc) return OK;
+    dev_free(*out);
+    *out = NULL;
+    return rc;
 }
 
 /* What still runs may use it. */

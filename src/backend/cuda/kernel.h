@@ -68,6 +68,9 @@ static inline unsigned shim_pick(unsigned t)
     }
 }
 
+/* OK: a launch runs; > 0: it is recorded and does not; < 0: it fails with this. */
+int shim_launch(void);
+
 #define KERNEL(name, ...) static void name(__VA_ARGS__)
 #define DEVICE            static inline
 #define DEVICE_APART      static inline
@@ -83,6 +86,9 @@ static inline unsigned shim_pick(unsigned t)
 #define UNROLL
 #define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
     do {                                                                                                     \
+        int way_ = shim_launch();                                                                            \
+        if (way_ < 0) return way_;                                                                           \
+        if (way_) break;                                                                                     \
         gridDim.x = (unsigned)(gx), gridDim.y = (unsigned)(gy), blockDim.x = (unsigned)(block);              \
         (void)(cu);                                                                                          \
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)                                           \

@@ -1,0 +1,159 @@
+/* A GPU that fails in the middle of a training, from some call of the device on: the training ends with a
+ * code and a message, leaves nothing behind, and never counts as done. And a device that cannot record a step
+ * after all: the same training, only slower. Only where kernels run on the host. */
+#include <unistd.h>
+#include "tiny.h"
+#include "shim/order.h"
+#include "train/trainer.h"
+
+enum { IMAGES = 12, SIDE = 6, CLASSES = 3 };
+
+static const char cfg[] =
+    "[net]\nbatch=4\nsubdivisions=2\nwidth=6\nheight=6\nchannels=1\nmax_batches=4\nlearning_rate=.01\n"
+    "pad_crop=1\n"
+    "[convolutional]\nfilters=4\nsize=3\npad=1\nbatch_normalize=1\nactivation=relu\n"
+    "[convolutional]\nfilters=4\nsize=1\nbatch_normalize=1\nactivation=linear\n"
+    "[shortcut]\nfrom=-2\nactivation=relu\n"
+    "[route]\nlayers=-1,-3\n[dropout]\nprobability=.3\n[maxpool]\nsize=2\nstride=2\n"
+    "[convolutional]\nfilters=4\nsize=1\nactivation=mish\n"
+    "[avgpool]\n[itra]\nwarmup=0\nevery=2\n[center]\n"
+    "[connected]\noutput=3\nactivation=linear\n[softmax]\n";
+
+static void put32(FILE *f, uint32_t v)
+{
+    for (int shift = 24; shift >= 0; shift -= 8) putc((int)(v >> shift & 255), f);
+}
+
+static int set_up(void **state)
+{
+    if (tiny_set_up(state)) return -1;
+    FILE *images = fopen(tiny_path("t-images-idx3-ubyte"), "wb"),
+         *labels = fopen(tiny_path("t-labels-idx1-ubyte"), "wb");
+    assert_true(images && labels);
+    put32(images, 0x803), put32(images, IMAGES), put32(images, SIDE), put32(images, SIDE);
+    for (uint64_t i = 0; i < IMAGES * SIDE * SIDE; i++) putc((int)rng_below(1, i, 256), images);
+    put32(labels, 0x801), put32(labels, IMAGES);
+    for (int i = 0; i < IMAGES; i++) putc(i % CLASSES, labels);
+    assert_true(!fclose(images) && !fclose(labels));
+    char text[300];
+    int n = snprintf(text, sizeof text, "classes=%d\ntrain=%s\nvalid=%s\nbackup=%s\n", CLASSES,
+                     tiny_path("t-images-idx3-ubyte"), tiny_path("t-images-idx3-ubyte"), tiny_folder);
+    tiny_put("t.data", text, (size_t)n);
+    return 0;
+}
+
+struct sets {
+    struct data_file *data;
+    struct dataset *train, *valid;
+};
+
+static struct sets sets_open(void)
+{
+    struct sets s;
+    struct err e = { 0 };
+    ok(data_file_read(&s.data, tiny_path("t.data"), NULL, &e), &e);
+    ok(dataset_open(&s.train, s.data, SPLIT_TRAIN, NULL, &e), &e);
+    ok(dataset_open(&s.valid, s.data, SPLIT_VALID, NULL, &e), &e);
+    return s;
+}
+
+static void sets_close(struct sets *s)
+{
+    dataset_close(s->valid);
+    dataset_close(s->train);
+    data_file_free(s->data);
+}
+
+static int train(struct tiny *t, const struct sets *s, int eager, struct err *e)
+{
+    const struct train_options o = { .base = "t", .backup = tiny_folder, .workers = 1, .top = 1 };
+    const struct train_hooks hooks = { 0 };
+    TRY(tiny_net(t, cfg, NULL, e));
+    t->be->eager = eager;
+    return trainer_run(t->net, s->data, s->train, s->valid, &o, &hooks, e);
+}
+
+/* Every call of the beginning, then ever fewer. */
+static void calls_fail(const struct sets *s, int eager)
+{
+    for (long n = 1;; n += 1 + n / 20) {
+        struct tiny t = { 0 };
+        struct err e = { 0 };
+        unlink(tiny_path("t_metrics.csv"));
+        device_calls = 0, device_fails = n;
+        int rc = train(&t, s, eager, &e), done = device_calls < n;
+        device_fails = 0;
+        tiny_close(&t);
+        if (done) {
+            ok(rc, &e);
+            return;
+        }
+        int good = rc == E_DEVICE && e.code == rc && *e.msg;
+        if (!good) print_error("call %ld of the device fails: code %d, '%s'\n", n, rc, e.msg);
+        assert_true(good);
+    }
+}
+
+static void a_device_that_fails(void **state)
+{
+    struct sets s = sets_open();
+    (void)state;
+    calls_fail(&s, 0);
+    calls_fail(&s, 1);
+    sets_close(&s);
+}
+
+static void what_failed_is_told(void **state)
+{
+    struct sets s = sets_open();
+    struct tiny t = { 0 };
+    struct err e = { 0 };
+    (void)state;
+    device_calls = 0, device_fails = 900;
+    refused(train(&t, &s, 1, &e), E_DEVICE, &e, "the GPU: a failure that was asked for");
+    device_fails = 0;
+    tiny_close(&t);
+    sets_close(&s);
+}
+
+static void read_weights(char *to, size_t size)
+{
+    FILE *f = fopen(tiny_path("t_final.weights"), "rb");
+    assert_non_null(f);
+    memset(to, 0, size);
+    assert_in_range(fread(to, 1, size, f), 100, size - 1);
+    fclose(f);
+}
+
+/* Nothing in a step may be what a recording cannot contain; that is why the message is the last one's. */
+static void steps_that_cannot_be_recorded(void **state)
+{
+    struct sets s = sets_open();
+    char weights[2][4096];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct tiny t = { 0 };
+        struct err e = { 0 };
+        device_records = i;
+        ok(train(&t, &s, 0, &e), &e);
+        const char *told = strstr(t.notes, "cannot be recorded");
+        assert_true(!told == !i);
+        if (told) assert_non_null(strstr(told, "slower: recording a step: not on the host\n"));
+        tiny_close(&t);
+        read_weights(weights[i], sizeof weights[i]);
+    }
+    device_records = 0;
+    assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
+    sets_close(&s);
+}
+
+int main(void)
+{
+    tiny_device = "cuda";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_that_fails),
+        cmocka_unit_test(what_failed_is_told),
+        cmocka_unit_test(steps_that_cannot_be_recorded),
+    };
+    return cmocka_run_group_tests(tests, set_up, tiny_tear_down);
+}
