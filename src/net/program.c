@@ -249,11 +249,11 @@ static void bind(struct program *p)
         bind_tensor(p, &p->node[i].value.g, &p->item[2 * i + 1]);
     }
     char *fixed = p->fixed, *host = p->host;
+    p->scratch = fixed; /* first, so that it is aligned as well as the backend can: libraries work there */
+    fixed += round_up(p->scratch_bytes);
     p->dev_label = (int *)(void *)fixed;
     p->dev_move = (struct move *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
     fixed += label_bytes(p);
-    p->scratch = fixed;
-    fixed += round_up(p->scratch_bytes);
     p->image = (real *)(void *)host;
     host += round_up(shape_row(p->input.x.shape) * sizeof(real));
     const struct plan_item *item = &p->item[2 * p->n + 1];

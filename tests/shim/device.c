@@ -2,6 +2,7 @@
  * at once. */
 #include "backend/cuda/device.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
 #include "backend/cuda/kernel.h"
@@ -46,13 +47,12 @@ int dev_alloc(void **out, size_t bytes, struct err *e)
 {
     *out = NULL;
     TRY(told(call(), "asking for GPU memory", e));
-    *out = mem_alloc(bytes, 1);
-    if (!*out)
+    if (posix_memalign(out, 256, bytes ? bytes : 1))
         return fail(e, E_MEM, "the GPU has no %zu MiB left: lower batch or raise subdivisions", bytes >> 20);
     memset(*out, 0xff, bytes); /* nobody may count on zeros */
     return OK;
 }
-void dev_free(void *p) { mem_free(p); }
+void dev_free(void *p) { free(p); }
 
 int dev_pin(void **out, size_t bytes, struct err *e)
 {

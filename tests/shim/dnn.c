@@ -80,10 +80,15 @@ static void visit(const struct cudnn_conv *v, const void *x, const void *w, cons
             }
 }
 
+/* cuDNN refuses such tensors, and in such a workspace finds less room than it asked for. */
+static int misaligned(const void *p, size_t to) { return (uintptr_t)p % to != 0; }
+
 int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y, void *workspace)
 {
     const struct cudnn_conv *v = &p->conv;
     size_t n = numbers(v);
+    if (misaligned(x, 16) || misaligned(w, 16) || misaligned(y, 16) || misaligned(workspace, 256))
+        return E_DEVICE;
     int way = shim_launch();
     if (way) return way < 0 ? way : OK;
     double *sum = mem_alloc(n, sizeof *sum);
