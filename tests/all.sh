@@ -23,7 +23,7 @@ export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 if [ "${1:-}" = gpu ]; then
     export DARKNET=$PWD/$cuda/darknet GPU_REAL=$PWD/$cuda/darknet
     unset GPU_HOST
-    exec tests/run.sh $(programs $cuda unit layers cuda) tests/cli/device.sh
+    exec tests/run.sh $(programs $cuda unit layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
 fi
 
 # Units, faults and the registry under sanitizers, and so the kernels of the GPU on the host; gradients in double, where they

@@ -24,12 +24,16 @@
 #include "cuda.h"
 
 enum { THREADS = 256 }; /* in a block, unless a kernel says otherwise; at most SHIM_MAX */
+enum { TOGETHER = 4 };  /* blocks on a multiprocessor that a KERNEL_TOGETHER is planned for */
 enum { SHIM_MAX = 1024 };
 
 #ifdef __CUDACC__
 
 #include <cuda_bf16.h>
-#define KERNEL(name, ...)      static __global__ void name(__VA_ARGS__)
+#define KERNEL(name, ...) static __global__ void name(__VA_ARGS__)
+/* With so few registers that TOGETHER blocks of THREADS share a multiprocessor. */
+#define KERNEL_TOGETHER(name, ...)                                                                           \
+    static __global__ void __launch_bounds__(THREADS, TOGETHER) name(__VA_ARGS__)
 #define DEVICE                 static __device__ __forceinline__
 #define DEVICE_APART           static __device__ __noinline__ /* one copy, which is called */
 #define PHASE                  for (int once_ = 1; once_; once_ = 0, __syncthreads())
@@ -72,6 +76,7 @@ static inline unsigned shim_pick(unsigned t)
 int shim_launch(void);
 
 #define KERNEL(name, ...) static void name(__VA_ARGS__)
+#define KERNEL_TOGETHER   KERNEL
 #define DEVICE            static inline
 #define DEVICE_APART      static inline
 #define PHASE             for (unsigned t_ = 0; t_ < blockDim.x && (threadIdx.x = shim_pick(t_), 1); t_++)
@@ -124,6 +129,15 @@ SCALAR uint16_t bf16_put(float f)
     uint32_t u = float_bits(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+#endif
+}
+/* Rounded by itself, as on the host: never part of a fused multiply-add. */
+SCALAR double times(double a, double b)
+{
+#ifdef __CUDA_ARCH__
+    return __dmul_rn(a, b);
+#else
+    return a * b;
 #endif
 }
 /* What an element is after it was stored. */
@@ -180,12 +194,13 @@ DEVICE size_t dense_at(size_t i, size_t c, size_t hw)
 
 /* A kernel for each kind of element and width, from one DEVICE function name(bf16, V, ...): name_f1, name_f4,
  * name_b1, name_b8. PARAMS and ARGS in LIST(). */
-#define LIST(...) __VA_ARGS__
+#define LIST(...)   __VA_ARGS__
+#define ONE_OF_FOUR KERNEL
 #define FOUR_KERNELS(name, PARAMS, ARGS)                                                                     \
-    KERNEL(name##_f1, PARAMS) { name(0, 1, ARGS); }                                                          \
-    KERNEL(name##_f4, PARAMS) { name(0, 4, ARGS); }                                                          \
-    KERNEL(name##_b1, PARAMS) { name(1, 1, ARGS); }                                                          \
-    KERNEL(name##_b8, PARAMS) { name(1, 8, ARGS); }
+    ONE_OF_FOUR(name##_f1, PARAMS) { name(0, 1, ARGS); }                                                     \
+    ONE_OF_FOUR(name##_f4, PARAMS) { name(0, 4, ARGS); }                                                     \
+    ONE_OF_FOUR(name##_b1, PARAMS) { name(1, 1, ARGS); }                                                     \
+    ONE_OF_FOUR(name##_b8, PARAMS) { name(1, 8, ARGS); }
 #define LAUNCH_FOUR(cu, name, bf16, wide, gx, gy, block, ...)                                                \
     do {                                                                                                     \
         if (!(bf16) && !(wide)) LAUNCH(cu, name##_f1, gx, gy, block, __VA_ARGS__);                           \

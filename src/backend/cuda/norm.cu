@@ -8,10 +8,13 @@
  * Sums are float within a block; what the blocks give is added in double, in the order of the blocks. */
 #include "kernel.h"
 
+/* The rows are dealt to as many blocks as the device holds: one that found no place would run alone. */
+#undef ONE_OF_FOUR
+#define ONE_OF_FOUR KERNEL_TOGETHER
+
 #define EPS 1e-5
 
 enum { ROWS = 4 };                               /* loads that a thread has under way */
-enum { BLOCKS = 4 };                             /* that share a multiprocessor */
 enum { COLUMNS = 8, LANES = THREADS / COLUMNS }; /* of a block that adds up what others gave */
 
 DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
@@ -508,7 +511,7 @@ unsigned kernel_norm_blocks(const struct cuda *cu, const struct norm_job *j)
     const unsigned vectors = j->channels / (j->wide ? j->bf16 ? 8 : 4 : 1);
     const unsigned lanes = vectors < THREADS ? THREADS / vectors : 1;
     const unsigned want = (j->rows + lanes * ROWS - 1) / (lanes * ROWS);
-    const unsigned most = (unsigned)cu->info.processors * BLOCKS / j->splits;
+    const unsigned most = (unsigned)cu->info.processors * TOGETHER / j->splits;
     return want < most ? want : most;
 }
 

@@ -6,8 +6,10 @@ DEVICE void follow(const struct record_table *t, struct moment *now, double ce, 
 {
     const double sum = now->ce_sum + ce;
     now->ce_sum = last ? 0 : sum;
+    /* To the bit what net_follow_ce makes of it: a resumed run begins with the host's. */
     if (last)
-        now->ce_average = .9 * (now->ce_average < 0 ? t->chance : now->ce_average) + .1 * (sum / t->parts);
+        now->ce_average =
+            times(.9, now->ce_average < 0 ? t->chance : now->ce_average) + times(.1, sum / t->parts);
 }
 
 KERNEL(push, struct record_table t, struct moment *now, int last)

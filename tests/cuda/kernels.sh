@@ -1,0 +1,42 @@
+#!/bin/sh
+# What nvcc makes of the kernels, where that matters and no host can tell. CUDA: nvcc's folder; CUDA_ARCH: sm_90.
+cd "$(dirname "$0")/../.." || exit 2
+nvcc=${CUDA:-/usr/local/cuda}/bin/nvcc arch=${CUDA_ARCH:-sm_90}
+[ -x "$nvcc" ] || { echo "skipped: no nvcc"; echo "0 passed, 0 failed, 1 skipped"; exit 0; }
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+check() { # check WHAT COMMAND...
+    what=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL: $what"
+        head -n 20 "$work/said"
+    fi
+}
+compile() { "$nvcc" -std=c++17 "-arch=$arch" -Isrc -Iinclude "$@"; }
+
+# A block of THREADS (256) shares the multiprocessor's 65536 registers with three others, or has 1024 threads.
+few_registers() { # few_registers FILE PATTERN: its kernels of that name take 64 at most, and there are some
+    compile -cubin -Xptxas -v -o "$work/out" "src/backend/cuda/$1.cu" >"$work/ptxas" 2>&1 || { cat "$work/ptxas"; return 1; }
+    awk -v want="$2" '
+        /Compiling entry function/ { name = $0 ~ want ? $0 : "" }
+        name && match($0, /Used [0-9]+/) { n++; if (substr($0, RSTART + 5, RLENGTH - 5) > 64) { print name, $0; bad = 1 } }
+        END { exit bad || !n }' "$work/ptxas"
+}
+check "norm: the blocks of a launch fit on the device together" few_registers norm '(measure|apply|sums|back)_[a-z]*_?[fb][148]'
+check "softmax: a block of 1024 threads can be launched" few_registers softmax classify
+
+# The host computes the same to the bit: the running CE that a resumed run begins with, and images.
+no_fused() { # no_fused FILE
+    compile -ptx -o "$work/ptx" "src/backend/cuda/$1.cu" || return 1
+    ! grep 'fma\.' "$work/ptx"
+}
+check "record: products are rounded by themselves" no_fused record
+check "images: so are theirs" no_fused images
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
