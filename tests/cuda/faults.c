@@ -3,6 +3,7 @@
  * after all: the same training, only slower. Only where kernels run on the host. */
 #include <unistd.h>
 #include "tiny.h"
+#include "backend/cuda/cuda.h"
 #include "shim/order.h"
 #include "train/trainer.h"
 
@@ -147,6 +148,18 @@ static void steps_that_cannot_be_recorded(void **state)
     sets_close(&s);
 }
 
+static void bf16_needs_a_newer_card(void **state)
+{
+    const struct program_desc d = { .rows = 2, .train = 1 };
+    struct tiny t;
+    struct err e = { 0 };
+    (void)state;
+    ok(tiny_net(&t, cfg, "net.precision=bf16", &e), &e);
+    ((struct cuda *)t.be->self)->info.major = 7;
+    refused(program_open(&t.p, t.net, &d, &e), E_DEVICE, &e, "has compute capability 7.0, bf16 needs 8.0");
+    tiny_close(&t);
+}
+
 int main(void)
 {
     tiny_device = "cuda";
@@ -154,6 +167,7 @@ int main(void)
         cmocka_unit_test(a_device_that_fails),
         cmocka_unit_test(what_failed_is_told),
         cmocka_unit_test(steps_that_cannot_be_recorded),
+        cmocka_unit_test(bf16_needs_a_newer_card),
     };
     return cmocka_run_group_tests(tests, set_up, tiny_tear_down);
 }

@@ -182,6 +182,10 @@ int cuda_tensor(struct tensor *t, int bf16, struct err *e)
 
 static int cuda_image(struct backend *be, struct tensor *t, struct err *e)
 {
+    const struct dev_info *info = &cuda_of(be)->info;
+    if (cuda_wants_bf16(be) && info->major < 8)
+        return fail(e, E_DEVICE, "%s has compute capability %d.%d, bf16 needs 8.0: try -precision fp32",
+                    be->title, info->major, info->minor);
     return cuda_tensor(t, cuda_wants_bf16(be), e);
 }
 

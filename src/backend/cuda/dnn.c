@@ -248,10 +248,12 @@ static int keeps_promise(const struct search *s, desc_t config)
     return yes;
 }
 
-static cudnnStatus_t finish(struct engine *g)
+/* Older cuDNN wants the handle. */
+static cudnnStatus_t finish(const struct dnn *dnn, struct engine *g)
 {
     int64_t bytes = 0, n;
     CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &g->plan));
+    if (dnn->handle) SET(g->plan, EXECUTION_PLAN_HANDLE, HANDLE, 1, &dnn->handle);
     SET(g->plan, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1, &g->config);
     CUDNN(cudnnBackendFinalize(g->plan));
     CUDNN(cudnnBackendGetAttribute(g->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
@@ -265,7 +267,7 @@ static void consider(struct search *s, desc_t config)
 {
     struct engine g = { .config = config };
     s->offers++;
-    if (s->n < s->most && keeps_promise(s, config) && !finish(&g) && g.workspace <= s->limit)
+    if (s->n < s->most && keeps_promise(s, config) && !finish(s->dnn, &g) && g.workspace <= s->limit)
         s->found[s->n++] = g;
     else
         drop_engine(&g);
@@ -439,7 +441,6 @@ static int fastest(const struct search *s, int *best)
         if (ms < least) least = ms, *best = i;
     }
     trial_drop(&t);
-    cudaGetLastError(); /* of one that failed: the next check would find it */
     return rc ? rc : *best < 0 ? E_DEVICE : OK;
 }
 
@@ -528,13 +529,21 @@ static struct choice *known(const struct dnn *d, const struct cudnn_conv *c, int
 }
 
 /* Where memory is too short to time engines, it is too short for workspaces: the first that wants none. */
+static int choice_for(struct dnn *d, const struct cudnn_conv *c, int deterministic, struct choice **k,
+                      struct err *e)
+{
+    *k = known(d, c, deterministic);
+    int rc = *k ? OK : new_choice(d, c, deterministic, 0, k, e);
+    if (rc == E_MEM) rc = new_choice(d, c, deterministic, 1, k, e);
+    cudaGetLastError(); /* of an engine that was refused or failed: the next check would find it */
+    return rc;
+}
+
 int cudnn_plan(struct cudnn_plan **out, struct dnn *d, const struct cudnn_conv *c, int deterministic,
                size_t *workspace, struct err *e)
 {
-    struct choice *k = known(d, c, deterministic);
-    int rc = k ? OK : new_choice(d, c, deterministic, 0, &k, e);
-    if (rc == E_MEM) rc = new_choice(d, c, deterministic, 1, &k, e);
-    if (rc) return rc;
+    struct choice *k;
+    TRY(choice_for(d, c, deterministic, &k, e));
     struct cudnn_plan *p = mem_alloc(1, sizeof *p);
     if (!p) return fail(e, E_MEM, "no memory to plan a convolution");
     p->handle = d->handle;
