@@ -20,14 +20,15 @@ KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, 
 {
     PHASE
     {
-        const struct sgd_part *p = &part[part_of(part, n, blockIdx.x)];
-        const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p->before;
-        const float rate = (float)(now->rate * p->rate);
+        const struct sgd_part p = part[part_of(part, n, blockIdx.x)]; /* read once, whatever is written */
+        const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p.before;
+        const float rate = (float)(now->rate * p.rate);
         if (now->stop) continue; /* the last good weights stay */
-        for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p->count; i += blockDim.x) {
-            p->v[i] = momentum * p->v[i] + (average * p->g[i] + p->decay * p->w[i]);
-            p->w[i] -= rate * p->v[i];
-            if (p->copy) p->copy[i] = bf16_put(p->w[i]);
+        for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p.count; i += blockDim.x) {
+            const float v = momentum * p.v[i] + (average * p.g[i] + p.decay * p.w[i]), w = p.w[i] - rate * v;
+            p.v[i] = v;
+            p.w[i] = w;
+            if (p.copy) p.copy[i] = bf16_put(w);
         }
     }
 }
