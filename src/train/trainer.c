@@ -267,6 +267,9 @@ static int run(struct trainer *t, struct err *e)
         ending = reached_end(t) || (t->o->stop && *t->o->stop);
         if (!ending && !trainer_full(t) && !validation_due(t) && !saving_due(t)) continue;
         if ((rc = trainer_settle(t, e))) return give_up(t, rc, e);
+        if (!ending && !validation_due(t) && !saving_due(t)) continue;
+        /* The last update can be the one that overflows; no later iteration stumbles over it. */
+        if ((rc = net_check_finite(t->net, e))) return give_up(t, rc, e);
         TRY(settle(t, ending, e));
     }
     return OK;

@@ -259,4 +259,22 @@ train "a loss that is not finite" "iteration [0-9]+, rate .*layer.*learning_rate
     -set net.burn_in=0 -set net.max_batches=300 -set convolutional.batch_normalize=0
 grep -q 'saved' bad.err || fail "it is said where the weights are"
 check "the last good weights are kept" test "$(wc -c <backup/good_last.weights 2>/dev/null)" -gt 20
+printf '[%s]\n' "net]
+batch=4
+height=8
+width=8
+channels=3
+learning_rate=1e6
+momentum=0
+decay=1
+max_batches=7
+[connected]
+output=8
+activation=logistic
+[connected]
+output=3
+activation=linear
+[softmax" >grow.cfg
+train "weights that overflow in the last update" "iteration 8, rate .*a weight is not finite.*learning_rate" grow.cfg
+check "are not kept as the final ones" test ! -e backup/grow_final.weights
 finish
