@@ -66,6 +66,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
         drop(cu);
         return rc;
     }
+    cu->index = index;
     be->self = cu;
     snprintf(be->title, sizeof be->title, "cuda:%d (%.60s)", index, cu->info.name);
     return OK;
@@ -73,7 +74,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
 
 static void cuda_close(struct backend *be)
 {
-    drop(be->self);
+    drop(cuda_of(be));
     be->self = NULL;
 }
 
@@ -81,7 +82,7 @@ static void cuda_close(struct backend *be)
 
 static size_t cuda_room(struct backend *be)
 {
-    (void)be;
+    cuda_of(be);
     return dev_room();
 }
 

@@ -38,6 +38,7 @@ struct stages {
 };
 
 struct cuda {
+    int index; /* of the GPU */
     stream_t stream;
     struct dev_info info;
     struct dnn *dnn;
@@ -47,7 +48,14 @@ struct cuda {
 };
 
 #ifndef __cplusplus
-static inline struct cuda *cuda_of(const struct backend *be) { return be->self; }
+/* Every call that is given the backend comes through here. Those that follow it with a plan alone are made by
+ * the same thread. */
+static inline struct cuda *cuda_of(const struct backend *be)
+{
+    struct cuda *cu = be->self;
+    dev_use(cu->index);
+    return cu;
+}
 #endif
 
 /* Tensors: one of the two below, never NULL. Weights: also how many numbers there are. */

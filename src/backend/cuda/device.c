@@ -79,6 +79,8 @@ int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
     return explain(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream", e);
 }
 
+void dev_use(int index) { cudaSetDevice(index); }
+
 void dev_close(stream_t s)
 {
     if (s) cudaStreamDestroy(s);

@@ -19,6 +19,9 @@ struct dev_info {
 /* Takes the device for this thread and makes a stream. E_DEVICE says which of driver, device, runtime is
  * missing or too old, and what to do. */
 int dev_open(int index, stream_t *, struct dev_info *, struct err *);
+/* Makes a device that is open that of the calling thread: a process may have several, and move them between
+ * its threads. */
+void dev_use(int index);
 void dev_close(stream_t); /* accepts NULL */
 size_t dev_room(void);    /* bytes that are free, less what the runtime itself will want */
 
