@@ -229,7 +229,7 @@ static int put_sets(void)
     static const char *const text[] = {
         "classes=2\nlabels=names\nnames=names\ntrain=list\nholdout=1\n",
         "classes=2\ntrain=t-images-idx3-ubyte\nholdout=1\nresize=3\n",
-        "classes=2\ntrain=.\nvalid=data_batch_1.bin\n",
+        "classes=2\ntrain=cifar\nvalid=cifar/data_batch_1.bin\n",
         "classes=2\ntrain=train_X.bin\nvalid=train_X.bin\n",
     };
     enum { FILES = sizeof text / sizeof *text };
@@ -239,9 +239,10 @@ static int put_sets(void)
     put("list", "1_cat\n2_dog\n", 12);
     put("t-images-idx3-ubyte", idx, sizeof idx);
     put("t-labels-idx2-int", "\0\0\14\2\0\0\0\2\0\0\0\1\0\0\0\0\0\0\0\1", 20);
+    assert_int_equal(mkdir("cifar", 0700), 0);
     for (int i = 1; i <= 5; i++) {
         char name[32];
-        snprintf(name, sizeof name, "data_batch_%d.bin", i);
+        snprintf(name, sizeof name, "cifar/data_batch_%d.bin", i);
         put(name, zeros, 3073);
     }
     put("train_X.bin", zeros, sizeof zeros);
