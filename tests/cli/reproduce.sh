@@ -1,8 +1,7 @@
 #!/bin/bash
 # scripts/reproduce: runs of a second on data made here; whatever is killed ends with the same table when it is started
 # again. $DARKNET is the program under test.
-cd "$(dirname "$0")/../.." || exit 2
-. tests/cli/common.inc
+. "$(dirname "$0")/common.inc"
 export OMP_WAIT_POLICY=passive
 
 # 40 images to train on and 10 to hold out, 20 to test on, 28x28 in 10 classes: a bright row of pixels for each class, and noise.
@@ -30,22 +29,7 @@ cell=(run fmnist --name a --seeds 2 --threads 1 --set net.batch=10 --set net.max
     --set data.train="$work/train-images-idx3-ubyte" --set data.valid="$work/t10k-images-idx3-ubyte" --results)
 table() { reproduce report fmnist --results "$1" | grep -v '^Commit:'; }
 has() { grep -q -- "$1" "$2"; }
-is_over() { # is_over PID: within 5 seconds
-    local i
-    for ((i = 0; i < 100; i++)); do
-        kill -0 "$1" 2>/dev/null || return 0
-        sleep .05
-    done
-    return 1
-}
-await() { # await COMMAND...: until it succeeds, 10 seconds at most
-    local i
-    for ((i = 0; i < 200; i++)); do
-        "$@" && return 0
-        sleep .05
-    done
-    return 1
-}
+is_over() { ! kill -0 "$1"; } # is_over PID
 
 # ---- what there is to run ----
 for c in list run report; do
@@ -236,7 +220,7 @@ killed() { # killed WHOM SIGNAL: in the middle of the first run; late=1 when it 
     kill -CONT "$trainer" 2>/dev/null
     wait "$script" 2>/dev/null
     status=$?
-    is_over "$trainer"
+    await is_over "$trainer"
 }
 same_table() { # the rest of the work, and the table of uninterrupted work
     reproduce "${cell[@]}" cut >rest.out && table cut >cut.md && cmp whole.md cut.md
