@@ -62,8 +62,8 @@ bad_alone "a joined flag" "write -seed 5" classifier train mini.data good.cfg -s
 bad_alone "an empty argument" "argument 2 is empty" classifier train mini.data ''
 bad_alone "an empty value" "-metrics: the value after it is empty" classifier train mini.data good.cfg -metrics ''
 bad_alone "unknown device" "not one of those built in" classifier train mini.data good.cfg -device tpu
-bad_alone "-set without a value" "-set" classifier train mini.data good.cfg -set net.batch
-bad_alone "-set of no section" "-set" classifier train mini.data good.cfg -set nett.batch=3
+bad_alone "-set without a value" "expected section.key=value" classifier train mini.data good.cfg -set net.batch
+bad_alone "-set of no section" "did you mean \[net\]" classifier train mini.data good.cfg -set nett.batch=3
 bad_alone "-set of an unknown key in [itra]" "did you mean lambda" classifier train mini.data itra.cfg -set itra.lamda=1
 bad_alone "-resume and weights" "one of them" classifier train mini.data good.cfg good.weights -resume x.state
 bad_alone "help about nothing" "did you mean convolutional" help convolutoinal
@@ -78,12 +78,12 @@ train "missing weights in train" "no.weights" good.cfg no.weights
 data list.data 's|^train.*|train = no.list|'
 bad "missing list" "no.list" classifier train list.data good.cfg
 data nolist.data '/^train/d'
-bad "no train=" "train" classifier train nolist.data good.cfg
+bad "no train=" "nolist.data: no `train=`" classifier train nolist.data good.cfg
 data names.data 's|^names.*|names = no.names|'
-bad "missing names" "no.names" classifier predict names.data good.cfg good.weights img/0_ant.ppm
+bad "missing names" "no.names: no such file" classifier predict names.data good.cfg good.weights img/0_ant.ppm
 bad "missing image" "no.ppm" classifier predict mini.data good.cfg good.weights no.ppm
 bad "missing state" "no.state" classifier train mini.data good.cfg -resume no.state
-bad_alone "cfg for data" "" classifier train good.cfg good.cfg
+bad_alone "cfg for data" "good.cfg:1: .*the .cfg in place of the .data file" classifier train good.cfg good.cfg
 bad "data for cfg" "mini.data:1" classifier train mini.data mini.data
 
 # ---- weights ----
@@ -93,14 +93,14 @@ head -c 10 good.weights >tiny.weights
 for command in valid predict; do
     image=
     [ $command = predict ] && image=img/0_ant.ppm
-    bad_alone "$command: weights cut inside a layer" "cut.weights" classifier $command mini.data good.cfg cut.weights $image
-    bad_alone "$command: over-long weights" "long.weights" classifier $command mini.data good.cfg long.weights $image
-    bad_alone "$command: no header" "tiny.weights" classifier $command mini.data good.cfg tiny.weights $image
+    bad_alone "$command: weights cut inside a layer" "cut.weights: the file ends inside" classifier $command mini.data good.cfg cut.weights $image
+    bad_alone "$command: over-long weights" "long.weights: 4 bytes are left" classifier $command mini.data good.cfg long.weights $image
+    bad_alone "$command: no header" "tiny.weights: the file is too short" classifier $command mini.data good.cfg tiny.weights $image
 done
-train "weights cut inside a layer" "cut.weights" good.cfg cut.weights
-train "over-long weights" "long.weights" good.cfg long.weights
+train "weights cut inside a layer" "cut.weights: the file ends inside" good.cfg cut.weights
+train "over-long weights" "long.weights: 4 bytes are left" good.cfg long.weights
 "$DARKNET" partial good.cfg good.weights part.weights 2
-bad_alone "valid: weights of some layers only" "part.weights" classifier valid mini.data good.cfg part.weights
+bad_alone "valid: weights of some layers only" "part.weights: the file ends before" classifier valid mini.data good.cfg part.weights
 bad_alone "partial: too many layers" "in \[1, 8\]" partial good.cfg good.weights out.weights 99
 bad_alone "partial: no number" "in \[1, 8\]" partial good.cfg good.weights out.weights many
 
@@ -116,17 +116,17 @@ bad_alone "a window larger than the map" "window.cfg:[0-9]+" classifier train mi
 edit section.cfg 's/^\[avgpool\]/[avgpol]/'
 bad_alone "unknown section" "section.cfg:[0-9]+.*did you mean \[avgpool\]" classifier train mini.data section.cfg
 edit later.cfg 's/^from=-3/from=6/'
-bad_alone "shortcut from a later layer" "later.cfg:[0-9]+" classifier train mini.data later.cfg
+bad_alone "shortcut from a later layer" "later.cfg:[0-9]+: .*expected one before this layer" classifier train mini.data later.cfg
 edit route0.cfg 's/^\[shortcut\]/[route]/;/^from/d;/^activation=leaky/d'
 bad_alone "route without layers" "route0.cfg:[0-9]+.*layers" classifier train mini.data route0.cfg
 edit route1.cfg 's/^\[shortcut\]/[route]/;s/^from=-3/layers=-1,6/;/^activation=leaky/d'
-bad_alone "route to a later layer" "route1.cfg:[0-9]+" classifier train mini.data route1.cfg
+bad_alone "route to a later layer" "route1.cfg:[0-9]+: .*expected one before this layer" classifier train mini.data route1.cfg
 edit route2.cfg 's/^\[shortcut\]/[maxpool]\nsize=2\nstride=2\n\n[route]/;s/^from=-3/layers=-1,0/;/^activation=leaky/d'
-bad_alone "route of unequal sizes" "route2.cfg:[0-9]+" classifier train mini.data route2.cfg
+bad_alone "route of unequal sizes" "route2.cfg:[0-9]+: .*differ in size" classifier train mini.data route2.cfg
 edit first.cfg '1,/^$/d'
-bad_alone "no [net]" "net" classifier train mini.data first.cfg
+bad_alone "no [net]" "first.cfg:1: the first section must be \[net\]" classifier train mini.data first.cfg
 edit empty.cfg 'd'
-bad_alone "empty cfg" "empty.cfg" classifier train mini.data empty.cfg
+bad_alone "empty cfg" "empty.cfg: the file has no sections" classifier train mini.data empty.cfg
 edit activation.cfg 's/=leaky/=leeky/'
 bad_alone "unknown activation" "leeky.*did you mean leaky" classifier train mini.data activation.cfg
 edit crop.cfg 's/^burn_in.*/min_crop=20\nmax_crop=10/'
@@ -153,20 +153,20 @@ data five.data 's/^classes.*/classes = 5/'
 bad "more classes than names" "names.list.*classes=5" classifier train five.data good.cfg
 : >none.list
 data none.data "s|^train.*|train = $work/none.list|"
-bad "an empty list" "none.list" classifier train none.data good.cfg
+bad "an empty list" "none.list: has no lines" classifier train none.data good.cfg
 { cat train.list; cp img/0_ant.ppm img/bee_or_cow.ppm; echo "$work/img/bee_or_cow.ppm"; } >two.list
 data two.data "s|^train.*|train = $work/two.list|"
-bad "a path that fits two classes" "bee_or_cow" classifier train two.data good.cfg
+bad "a path that fits two classes" "1 with several, first .*bee_or_cow.ppm.*'bee', 'cow'" classifier train two.data good.cfg
 cp img/0_ant.ppm img/nothing.ppm
 { cat train.list; echo "$work/img/nothing.ppm"; } >no_label.list
 data no_label.data "s|^train.*|train = $work/no_label.list|"
-bad "a path without a class" "nothing.ppm" classifier train no_label.data good.cfg
+bad "a path without a class" "1 without a label, first .*nothing.ppm" classifier train no_label.data good.cfg
 data file.data 's|^backup.*|backup = good.cfg|'
-bad "backup is a file" "good.cfg" classifier train file.data good.cfg
+bad "backup is a file" "good.cfg: is not a folder" classifier train file.data good.cfg
 data proc.data 's|^backup.*|backup = /proc/backup|'
-bad "unwritable backup" "/proc/backup" classifier train proc.data good.cfg
+bad "unwritable backup" "/proc/backup: the folder cannot be created" classifier train proc.data good.cfg
 data tree.data '$a tree = x.tree'
-bad "tree=" "tree" classifier train tree.data good.cfg
+bad "tree=" "tree.data:8: .*not supported" classifier train tree.data good.cfg
 : >img/broken_ant.ppm
 bad "an unreadable image" "broken_ant" classifier predict mini.data good.cfg good.weights img/broken_ant.ppm
 bad "one of several unreadable" "1 of 2 images" classifier predict mini.data good.cfg good.weights img/0_ant.ppm img/broken_ant.ppm
@@ -178,7 +178,7 @@ rm -rf unseen
 data unseen.data "s|^valid.*|valid = $work/broken.list|;s|^backup.*|backup = unseen|"
 bad "nothing readable to validate on while training" "none of 18 images" classifier train unseen.data good.cfg
 check "it is not the best" test ! -e unseen/good_best.weights
-bad "nothing but unreadable images" "unread|could not be read|cannot be read|broken_ant" classifier train broken.data good.cfg
+bad "nothing but unreadable images" "no readable image; the last: .*broken_ant" classifier train broken.data good.cfg
 mkdir metrics.d
 train "metrics file that is a folder" "metrics.d" good.cfg -metrics metrics.d
 train "metrics file of another kind" "not a metrics file" good.cfg -metrics names.list
@@ -236,14 +236,14 @@ bad "all held out: valid" "holdout=18 leaves none" classifier valid holdout.data
 # ---- states ----
 state=backup/good_last.state
 run_more="-set net.max_batches=30"
-bad "another seed" "seed 1.*seed 2|seed" classifier train mini.data good.cfg -resume $state -seed 2 $run_more
-bad "another batch" "mini-batch" classifier train mini.data good.cfg -resume $state -set net.batch=8 $run_more
+bad "another seed" "with seed 1, this run has 2" classifier train mini.data good.cfg -resume $state -seed 2 $run_more
+bad "another batch" "with mini-batch 3, this run has 4" classifier train mini.data good.cfg -resume $state -set net.batch=8 $run_more
 edit wide.cfg '0,/filters=8/s//filters=9/'
-bad "another net" "state" classifier train mini.data wide.cfg -resume $state $run_more
+bad "another net" "belongs to another cfg: wide.cfg:13" classifier train mini.data wide.cfg -resume $state $run_more
 head -c 300 $state >cut.state
-bad "a cut state" "cut.state" classifier train mini.data good.cfg -resume cut.state $run_more
+bad "a cut state" "cut.state: .*damaged" classifier train mini.data good.cfg -resume cut.state $run_more
 { head -c 200 $state; printf X; tail -c +202 $state; } >flip.state
-bad "a damaged state" "checksum|damaged" classifier train mini.data good.cfg -resume flip.state $run_more
+bad "a damaged state" "its checksum does not fit" classifier train mini.data good.cfg -resume flip.state $run_more
 bad "weights for a state" "not a state" classifier train mini.data good.cfg -resume good.weights $run_more
 
 # ---- numbers ----

@@ -103,7 +103,7 @@ check "[itra] changes nothing" cmp above.npy itra.npy
 for device in ref ${devices/ref/}; do
     for layer in 0 1 2 3 4 5 6 7; do
         features plain $device$layer -device "$device" -layer $layer >/dev/null 2>&1 || fail "layer $layer on $device"
-        check "layer $layer: $device gives what ref gives" npy near $device$layer.npy ref$layer.npy 1e-5
+        [ $device = ref ] || check "layer $layer: $device gives what ref gives" npy near $device$layer.npy ref$layer.npy 1e-5
     done
 done
 
