@@ -30,7 +30,7 @@ for place in /usr/share/datasets/fashion-mnist data/fmnist; do
     [ -z "$mnist" ] && [ -e "$place/train-images-idx3-ubyte.gz" ] && mnist=$place
 done
 [ "$mnist" ] || die "Fashion-MNIST is missing: run scripts/deps.sh data, or scripts/get-fmnist.sh"
-rm -rf "$folder"
+rm -rf "$folder/lib" "$folder/include" "$folder/fmnist"
 mkdir -p "$folder/lib" "$folder/fmnist"
 header stb/stb_image.h "$folder/include/stb" '/stb_image\.h$'
 header zlib.h "$folder/include" '/(zlib|zconf)\.h$'
