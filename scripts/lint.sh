@@ -11,10 +11,13 @@ breach() { # breach RULE < lines
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-grep -rniE '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' src --include='*.[ch]*' | grep -v '^src/backend/\(cpu\|cuda\)/' |
-    grep -vE '/\*|^\S+: \*|"[^"]*(cuda|oneDNN)[^"]*"' >"$found"
+code() { # code PATTERN: the lines that have it outside comments, and outside strings other than the names of headers
+    grep -rniE "$1" src --include='*.[ch]*' | sed 's|/\*.*||; /#include/!s|"[^"]*"||g' | grep -v '^[^ ]*: \*' |
+        grep -iE "^[^:]*:[0-9]*:.*$1"
+}
+code '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' | grep -v '^src/backend/\(cpu\|cuda\)/' >"$found"
 breach 'vendor words belong to src/backend/<name>/' <"$found"
-grep -rnE '\b(cv::|opencv2/|tj[A-Z]|turbojpeg\.h|stbi?_)' src --include='*.[ch]*' | grep -v '^src/data/decoders/' | grep -vE '/\*|^\S+: \*' >"$found"
+code '\b(cv::|opencv2/|tj[A-Z]|turbojpeg\.h|stbi?_)' | grep -v '^src/data/decoders/' >"$found"
 breach 'image libraries belong to src/data/decoders/' <"$found"
 grep -rnE '\b(exit|abort|printf|puts|putchar|fprintf\(std(out|err))\s*\(' src --include='*.[ch]*' |
     grep -vE '^src/(main\.c|cli/)|snprintf|vsnprintf|fprintf\([a-z]|format\(printf' >"$found"
