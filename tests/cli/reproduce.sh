@@ -2,7 +2,6 @@
 # scripts/reproduce: runs of a second on data made here; whatever is killed ends with the same table when it is started
 # again. $DARKNET is the program under test.
 . "$(dirname "$0")/common.inc"
-export OMP_WAIT_POLICY=passive
 
 # 40 images to train on and 10 to hold out, 20 to test on, 28x28 in 10 classes: a bright row of pixels for each class, and noise.
 python3 - <<'END'
