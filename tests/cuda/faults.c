@@ -2,7 +2,7 @@
  * code and a message, leaves nothing behind, and never counts as done. And a device that cannot record a step
  * after all: the same training, only slower. Only where kernels run on the host. */
 #include <unistd.h>
-#include "tiny.h"
+#include "noise.h"
 #include "backend/cuda/cuda.h"
 #include "shim/order.h"
 #include "train/trainer.h"
@@ -20,52 +20,14 @@ static const char cfg[] =
     "[avgpool]\n[itra]\nwarmup=0\nevery=2\n[center]\n"
     "[connected]\noutput=3\nactivation=linear\n[softmax]\n";
 
-static void put32(FILE *f, uint32_t v)
-{
-    for (int shift = 24; shift >= 0; shift -= 8) putc((int)(v >> shift & 255), f);
-}
-
 static int set_up(void **state)
 {
     if (tiny_set_up(state)) return -1;
-    FILE *images = fopen(tiny_path("t-images-idx3-ubyte"), "wb"),
-         *labels = fopen(tiny_path("t-labels-idx1-ubyte"), "wb");
-    assert_true(images && labels);
-    put32(images, 0x803), put32(images, IMAGES), put32(images, SIDE), put32(images, SIDE);
-    for (uint64_t i = 0; i < IMAGES * SIDE * SIDE; i++) putc((int)rng_below(1, i, 256), images);
-    put32(labels, 0x801), put32(labels, IMAGES);
-    for (int i = 0; i < IMAGES; i++) putc(i % CLASSES, labels);
-    assert_true(!fclose(images) && !fclose(labels));
-    char text[300];
-    int n = snprintf(text, sizeof text, "classes=%d\ntrain=%s\nvalid=%s\nbackup=%s\n", CLASSES,
-                     tiny_path("t-images-idx3-ubyte"), tiny_path("t-images-idx3-ubyte"), tiny_folder);
-    tiny_put("t.data", text, (size_t)n);
+    noise_put(IMAGES, SIDE, CLASSES);
     return 0;
 }
 
-struct sets {
-    struct data_file *data;
-    struct dataset *train, *valid;
-};
-
-static struct sets sets_open(void)
-{
-    struct sets s;
-    struct err e = { 0 };
-    ok(data_file_read(&s.data, tiny_path("t.data"), NULL, &e), &e);
-    ok(dataset_open(&s.train, s.data, SPLIT_TRAIN, NULL, &e), &e);
-    ok(dataset_open(&s.valid, s.data, SPLIT_VALID, NULL, &e), &e);
-    return s;
-}
-
-static void sets_close(struct sets *s)
-{
-    dataset_close(s->valid);
-    dataset_close(s->train);
-    data_file_free(s->data);
-}
-
-static int train(struct tiny *t, const struct sets *s, int eager, struct err *e)
+static int train(struct tiny *t, const struct noise *s, int eager, struct err *e)
 {
     const struct train_options o = { .base = "t", .backup = tiny_folder, .workers = 1, .top = 1 };
     const struct train_hooks hooks = { 0 };
@@ -75,7 +37,7 @@ static int train(struct tiny *t, const struct sets *s, int eager, struct err *e)
 }
 
 /* Every call of the beginning, then ever fewer. */
-static void calls_fail(const struct sets *s, int eager)
+static void calls_fail(const struct noise *s, int eager)
 {
     for (long n = 1;; n += 1 + n / 20) {
         struct tiny t = { 0 };
@@ -97,16 +59,16 @@ static void calls_fail(const struct sets *s, int eager)
 
 static void a_device_that_fails(void **state)
 {
-    struct sets s = sets_open();
+    struct noise s = noise_open();
     (void)state;
     calls_fail(&s, 0);
     calls_fail(&s, 1);
-    sets_close(&s);
+    noise_close(&s);
 }
 
 static void what_failed_is_told(void **state)
 {
-    struct sets s = sets_open();
+    struct noise s = noise_open();
     struct tiny t = { 0 };
     struct err e = { 0 };
     (void)state;
@@ -114,7 +76,7 @@ static void what_failed_is_told(void **state)
     refused(train(&t, &s, 1, &e), E_DEVICE, &e, "the GPU: a failure that was asked for");
     device_fails = 0;
     tiny_close(&t);
-    sets_close(&s);
+    noise_close(&s);
 }
 
 static void read_weights(char *to, size_t size)
@@ -129,7 +91,7 @@ static void read_weights(char *to, size_t size)
 /* Nothing in a step may be what a recording cannot contain; that is why the message is the last one's. */
 static void steps_that_cannot_be_recorded(void **state)
 {
-    struct sets s = sets_open();
+    struct noise s = noise_open();
     char weights[2][4096];
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -145,7 +107,7 @@ static void steps_that_cannot_be_recorded(void **state)
     }
     device_records = 0;
     assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
-    sets_close(&s);
+    noise_close(&s);
 }
 
 static void bf16_needs_a_newer_card(void **state)

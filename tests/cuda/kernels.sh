@@ -1,23 +1,11 @@
-#!/bin/sh
+#!/bin/bash
 # What nvcc makes of the kernels, where that matters and no host can tell. CUDA: nvcc's folder; CUDA_ARCH: sm_90.
 cd "$(dirname "$0")/../.." || exit 2
 nvcc=${CUDA:-/usr/local/cuda}/bin/nvcc arch=${CUDA_ARCH:-sm_90}
 [ -x "$nvcc" ] || { echo "skipped: no nvcc"; echo "0 passed, 0 failed, 1 skipped"; exit 0; }
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-
-check() { # check WHAT COMMAND...
-    what=$1
-    shift
-    if "$@" >"$work/said" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL: $what"
-        head -n 20 "$work/said"
-    fi
-}
+. tests/check.inc
 compile() { "$nvcc" -std=c++17 "-arch=$arch" -Isrc -Iinclude "$@"; }
 
 # A block of THREADS (256) shares the multiprocessor's 65536 registers with three others, or has 1024 threads.
@@ -38,5 +26,4 @@ no_fused() { # no_fused FILE
 }
 check "record: products are rounded by themselves" no_fused record
 check "images: so are theirs" no_fused images
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

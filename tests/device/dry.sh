@@ -6,19 +6,7 @@ cd "$(dirname "$0")/../.." || exit 2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 export DRY=1 OUT=$work/out CARRY=$work/carry
-passed=0 failed=0
-
-check() { # check WHAT COMMAND...
-    local what=$1
-    shift
-    if "$@" >"$work/said" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL: $what"
-        tail -n 30 "$work/said"
-    fi
-}
+. tests/check.inc
 rows() { # rows FILE NUMBER PATTERN: so many lines of a table fit
     [ "$(grep -cE "$3" "$1")" -eq "$2" ] || { cat "$1"; return 1; }
 }
@@ -48,5 +36,4 @@ else
     check "steps that fail are counted" grep -q '^2 failed, ' "$work/bad"
 fi
 check "and say why" grep -q "device 'abacus' is not one" "$work/bad"
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish
