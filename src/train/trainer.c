@@ -265,9 +265,10 @@ static int run(struct trainer *t, struct err *e)
         int rc = trainer_iterate(t, e);
         if (rc) return give_up(t, settle_first(t, rc, e), e);
         ending = reached_end(t) || (t->o->stop && *t->o->stop);
-        if (!ending && !trainer_full(t) && !validation_due(t) && !saving_due(t)) continue;
+        int due = ending || validation_due(t) || saving_due(t);
+        if (!due && !trainer_full(t)) continue;
         if ((rc = trainer_settle(t, e))) return give_up(t, rc, e);
-        if (!ending && !validation_due(t) && !saving_due(t)) continue;
+        if (!due) continue;
         /* The last update can be the one that overflows; no later iteration stumbles over it. */
         if ((rc = net_check_finite(t->net, e))) return give_up(t, rc, e);
         TRY(settle(t, ending, e));
