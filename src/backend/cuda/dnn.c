@@ -467,7 +467,7 @@ static int none(const struct search *s, cudnnStatus_t rc, struct err *e)
     if (!s->offers && rc) return refuse(s->conv, E_DEVICE, words(rc, why, sizeof why), e);
     snprintf(why, sizeof why, "of %d engines of cuDNN %d.%d none does it within %zu MiB and this precision%s",
              s->offers, CUDNN_MAJOR, CUDNN_MINOR, s->limit >> 20,
-             s->conv->bf16 ? " (bf16 needs compute capability 8.0): try precision=fp32" : "");
+             s->conv->bf16 ? ": try precision=fp32" : "");
     return refuse(s->conv, E_DEVICE, why, e);
 }
 
