@@ -103,7 +103,7 @@ static inline struct step_stats tiny_train(struct tiny *t, const float *x, const
     struct err e = { 0 };
     struct step_stats s;
     struct step step = {
-        .x = x, .label = label, .rows = t->net->mini, .first = t->net->mini, .add = add, .iteration = 1
+        .x = x, .label = label, .rows = t->net->mini, .rows_s1 = t->net->mini, .add = add, .iteration = 1
     };
     ok(program_train(t->p, &step, &s, &e), &e);
     return s;

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/err.h"
-#include "core/move.h"
+#include "core/crop.h"
 #include "core/real.h"
 
 #ifdef __cplusplus
@@ -92,7 +92,7 @@ struct backend {
 
 /* What changes from one training step to the next. It lives in backend memory, so that a recorded step can be
  * run again with new values. */
-struct moment {
+struct step_state {
     uint64_t step;      /* number of the sub-mini-batch since training began */
     uint64_t iteration; /* from 1 */
     double rate;        /* of the update, before the layers' own factors */
@@ -135,7 +135,7 @@ struct linear_ops {
     /* gx (may be NULL) is added to as planned; gw (packed as w) and gbias (may be NULL) as `add` says. */
     int (*backward)(const struct linear_plan *, const void *x, const void *w, const void *gy, void *gx,
                     void *gw, real *gbias, int add, void *scratch);
-    void (*drop)(struct linear_plan *);
+    void (*destroy)(struct linear_plan *);
 };
 
 /* ---- batch normalisation (+ activation) ---- */
@@ -143,9 +143,10 @@ struct linear_ops {
 struct norm_desc {
     const struct tensor *in;
     int train;
-    int splits;    /* 1, or 2: statistics of rows [0, first) and [first, n) apart, as of two forward passes */
-    int first;     /* rows of the first half when splits == 2 */
-    int rows_back; /* n, or with splits == 2 also `first`: the backward pass of the first half only */
+    int splits;  /* 1, or 2: statistics of rows [0, rows_s1) and [rows_s1, n) apart, as of two forward passes
+                  */
+    int rows_s1; /* rows of the first half when splits == 2 */
+    int rows_back; /* n, or with splits == 2 also rows_s1: the backward pass of the first half only */
     enum act act;  /* fuse it if you can; only activations for which act_from_output holds are asked for */
     const struct tensor *addend; /* NULL, or what is added before the activation; only where `adds` allows */
 };
@@ -162,12 +163,12 @@ struct norm_ops {
                 struct err *);
     /* y = act(scale * (x - mean) / sqrt(var + 1e-5) + bias), per channel; scale, bias, mean, var: c values
      * each. train: mean and (biased) variance of the batch, per split, saved in stats; the running ones, mean
-     * and var, move once: r += pace * (batch - r), batch = the average over the splits of mean and of
+     * and var, move once: r += bn_momentum * (batch - r), batch = the average over the splits of mean and of
      * unbiased variance (v * N/(N-1), N = rows*h*w of the split). Where all of var is still 0 (never updated)
-     * pace is taken as 1. Batch statistics that are not finite leave the running ones of that channel alone.
-     * infer: mean and var are used, stats and workspace are NULL. x == y is not allowed. */
+     * bn_momentum is taken as 1. Batch statistics that are not finite leave the running ones of that channel
+     * alone. infer: mean and var are used, stats and workspace are NULL. x == y is not allowed. */
     int (*forward)(const struct norm_plan *, const void *x, const void *addend, const real *scale,
-                   const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                   const real *bias, real *mean, real *var, double bn_momentum, void *stats, void *workspace,
                    void *y, void *scratch);
     /* gx may be gy (in place). gscale and gbias as `add` says. y is the output of forward: for activations
      * without a workspace. gaddend (NULL: not wanted) is overwritten. */
@@ -176,7 +177,7 @@ struct norm_ops {
                     real *gscale, real *gbias, int add, void *scratch);
     /* Can a plan for training have an addend of its input's kind, and then this activation? NULL: no. */
     int (*adds)(enum act);
-    void (*drop)(struct norm_plan *);
+    void (*destroy)(struct norm_plan *);
 };
 
 /* ---- element by element ---- */
@@ -198,29 +199,30 @@ struct act_ops {
     /* x may be NULL when act_from_output(act), y when not. gx may be gy when add is 0. */
     int (*backward)(const struct act_plan *, const void *x, const void *y, const void *gy, void *gx, int add,
                     void *scratch);
-    void (*drop)(struct act_plan *);
+    void (*destroy)(struct act_plan *);
 };
 
 /* Dropout: element e = (row * c + channel) * h*w + pixel (logical order, whatever the layout) is kept when
  * rng_uniform(key of the step, e) >= probability, and then scaled by 1 / (1 - probability). Nothing is
  * stored. */
-struct drop_desc {
+struct dropout_desc {
     const struct tensor *in;
     int rows_back;
     double probability;
     uint64_t key; /* of this layer; that of a step is rng_key(key, RNG_DROPOUT, step) */
 };
-struct drop_plan {
+struct dropout_plan {
     size_t scratch_bytes;
     void *self;
 };
-struct drop_ops {
-    int (*plan)(struct backend *, const struct drop_desc *, struct tensor *out, struct drop_plan *,
+struct dropout_ops {
+    int (*plan)(struct backend *, const struct dropout_desc *, struct tensor *out, struct dropout_plan *,
                 struct err *);
-    int (*forward)(const struct drop_plan *, const struct moment *, const void *x, void *y, void *scratch);
-    int (*backward)(const struct drop_plan *, const struct moment *, const void *gy, void *gx, int add,
+    int (*forward)(const struct dropout_plan *, const struct step_state *, const void *x, void *y,
+                   void *scratch);
+    int (*backward)(const struct dropout_plan *, const struct step_state *, const void *gy, void *gx, int add,
                     void *scratch);
-    void (*drop)(struct drop_plan *);
+    void (*destroy)(struct dropout_plan *);
 };
 
 /* ---- pooling ---- */
@@ -247,7 +249,7 @@ struct pool_ops {
     int (*forward)(const struct pool_plan *, const void *x, void *y, void *workspace, void *scratch);
     int (*backward)(const struct pool_plan *, const void *workspace, const void *gy, void *gx, int add,
                     void *scratch);
-    void (*drop)(struct pool_plan *);
+    void (*destroy)(struct pool_plan *);
 };
 
 /* ---- joining ---- */
@@ -285,7 +287,7 @@ struct join_ops {
      */
     int (*backward)(const struct join_plan *, const void *y, const void *gy, void *const *gx, const int *add,
                     void *scratch);
-    void (*drop)(struct join_plan *);
+    void (*destroy)(struct join_plan *);
 };
 
 /* ---- softmax and cross-entropy ---- */
@@ -315,7 +317,7 @@ struct softmax_ops {
      * loss. */
     int (*backward)(const struct softmax_plan *, const void *p, const int *label, int scored, const void *gy,
                     void *gx, int add, void *scratch);
-    void (*drop)(struct softmax_plan *);
+    void (*destroy)(struct softmax_plan *);
 };
 
 /* ---- losses of features, while training: the maths is in net/match.c and layers/center.c ---- */
@@ -331,11 +333,11 @@ struct match_options {
     int kernels;       /* L */
     double kernel_mul; /* s_i = kernel_mul^i * s */
     enum bandwidth bandwidth;
-    double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
-    int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
-    int present;  /* average over the classes present in both halves instead of all */
-    int threads;  /* at most; 0 counts as 1. The bits do not depend on it */
-    int hold;     /* take s from sigma[] instead of computing it: finite differences */
+    double fixed;       /* s, for BANDWIDTH_FIXED: a squared distance */
+    int root;           /* 1: MMD, smoothed at 0; 0: squared MMD */
+    int present;        /* average over the classes present in both halves instead of all */
+    int threads;        /* at most; 0 counts as 1. The bits do not depend on it */
+    int reuse_detached; /* take s from sigma[] instead of computing it: finite differences */
 };
 
 struct match_desc {
@@ -357,12 +359,13 @@ struct match_plan {
 struct match_ops {
     int (*plan)(struct backend *, const struct match_desc *, struct match_plan *, struct err *);
     /* *match (backend memory): Match before its weight; < 0: none in this step; NaN: a feature was not
-     * finite. label: backend memory, one a row of x. memory: NULL, or S2, which becomes S1 unless hold. */
-    int (*forward)(const struct match_plan *, const struct moment *, const void *x, const int *label,
-                   const struct match_memory *, int hold, double *match, void *workspace);
+     * finite. label: backend memory, one a row of x. memory: NULL, or S2, which becomes S1 unless
+     * reuse_detached. */
+    int (*forward)(const struct match_plan *, const struct step_state *, const void *x, const int *label,
+                   const struct match_memory *, int reuse_detached, double *match, void *workspace);
     /* gx: the gradient of the weighted loss; rows without one get 0. */
     int (*backward)(const struct match_plan *, const void *workspace, void *gx, int add);
-    void (*drop)(struct match_plan *);
+    void (*destroy)(struct match_plan *);
 };
 
 struct center_desc {
@@ -380,13 +383,14 @@ struct center_plan {
 struct center_ops {
     int (*plan)(struct backend *, const struct center_desc *, struct center_plan *, struct err *);
     /* move: centers first go where the sums of the step before send them. Then *loss (backend memory) = sum
-     * of |h - c|^2 / 2 over the first `scored` rows, and they enter the sums. hold: the state stays. */
+     * of |h - c|^2 / 2 over the first `scored` rows, and they enter the sums. reuse_detached: the state
+     * stays. */
     int (*forward)(const struct center_plan *, const void *x, const int *label, int scored, int move,
-                   int hold, const struct center_state *, double *loss, void *scratch);
+                   int reuse_detached, const struct center_state *, double *loss, void *scratch);
     /* gx: the gradient of the weighted mean over the scored rows; 0 in the others. */
-    int (*backward)(const struct center_plan *, const struct moment *, const void *x, const int *label,
+    int (*backward)(const struct center_plan *, const struct step_state *, const void *x, const int *label,
                     int scored, const struct center_state *, void *gx, int add);
-    void (*drop)(struct center_plan *);
+    void (*destroy)(struct center_plan *);
 };
 
 /* ---- optimiser ---- */
@@ -398,7 +402,7 @@ struct sgd_item {
     const void *g;
     size_t bytes;
     const struct layout *layout;
-    double rate, decay; /* rate: a factor of the moment's */
+    double rate, decay; /* rate: a factor of the step state's */
 };
 struct sgd_desc {
     const struct sgd_item *item; /* copied */
@@ -413,12 +417,12 @@ struct sgd_ops {
     int (*plan)(struct backend *, const struct sgd_desc *, struct sgd_plan *, struct err *);
     /* v = momentum * v + (average * g + decay * w); w = w - rate * v, for all items. The same step as
      * Darknet's (u = -B v) and as PyTorch's SGD without dampening or Nesterov. */
-    int (*update)(const struct sgd_plan *, const struct moment *);
+    int (*update)(const struct sgd_plan *, const struct step_state *);
     /* *bad (host): the first item whose gradient is not finite, or -1. */
     int (*check)(const struct sgd_plan *, int *bad);
     /* Where losses are read late: the same without the host. Sets stop; update then does nothing. */
-    int (*guard)(const struct sgd_plan *, struct moment *);
-    void (*drop)(struct sgd_plan *);
+    int (*guard)(const struct sgd_plan *, struct step_state *);
+    void (*destroy)(struct sgd_plan *);
 };
 
 /* ---- images that stay on the device ---- */
@@ -434,34 +438,34 @@ struct images_plan {
 struct images_ops {
     int (*plan)(struct backend *, const struct images_desc *, struct images_plan *, struct err *);
     /* The first rows of a tensor of the image's kind (see image): one move a row, in backend memory. */
-    int (*show)(const struct images_plan *, const struct move *, int rows, struct tensor *);
-    void (*drop)(struct images_plan *);
+    int (*show)(const struct images_plan *, const struct crop *, int rows, struct tensor *);
+    void (*destroy)(struct images_plan *);
 };
 
 /* ---- records: losses that the host reads late ---- */
 
-struct record_desc {
+struct loss_ring_desc {
     const double *const *loss; /* backend memory: n losses of a step */
     const int *is_ce;          /* n: the sum over the scored rows of what counts as the CE */
     int n;
-    int room;      /* records that are kept */
+    int capacity;  /* records that are kept */
     int scored;    /* rows */
     int parts;     /* sub-mini-batches of an iteration */
     double chance; /* where the running mean of the CE begins: ln K */
 };
-struct record_plan {
+struct loss_ring_plan {
     void *self;
 };
-struct record_ops {
-    int (*plan)(struct backend *, const struct record_desc *, struct record_plan *, struct err *);
-    /* Keeps the losses of this step, and whether there is a stop, as record step % room; follows the CE as
-     * net_follow_ce does; stops where a loss is not finite. last: the iteration ends with it. */
-    int (*push)(const struct record_plan *, struct moment *, int last);
-    /* All records, room x (n + 1) numbers: the losses, and the stop. Waits. */
-    int (*pull)(const struct record_plan *, double *host);
-    void (*drop)(struct record_plan *);
+struct loss_ring_ops {
+    int (*plan)(struct backend *, const struct loss_ring_desc *, struct loss_ring_plan *, struct err *);
+    /* Keeps the losses of this step, and whether there is a stop, as record step % capacity; follows the CE
+     * as net_follow_ce does; stops where a loss is not finite. last: the iteration ends with it. */
+    int (*push)(const struct loss_ring_plan *, struct step_state *, int last);
+    /* All records, capacity x (n + 1) numbers: the losses, and the stop. Waits. */
+    int (*pull)(const struct loss_ring_plan *, double *host);
+    void (*destroy)(struct loss_ring_plan *);
 };
-struct recording; /* a step, to be run again with what its memory then holds */
+struct capture; /* a step, to be run again with what its memory then holds */
 
 /* ---- the backend ---- */
 
@@ -471,7 +475,7 @@ struct backend_ops {
     const char *(*version)(void); /* libraries and versions, for `darknet version` */
     int (*open)(struct backend *, int index, struct err *); /* threads is set */
     void (*close)(struct backend *);
-    size_t (*room)(struct backend *); /* bytes that alloc could still give, roughly */
+    size_t (*free_bytes)(struct backend *); /* bytes that alloc could still give, roughly */
     /* Zeroed, aligned to 64 bytes or more. */
     int (*alloc)(struct backend *, size_t bytes, void **, struct err *);
     void (*free)(struct backend *, void *); /* accepts NULL */
@@ -487,7 +491,7 @@ struct backend_ops {
     const struct linear_ops *conv, *dense;
     const struct norm_ops *norm;
     const struct act_ops *act;
-    const struct drop_ops *drop;
+    const struct dropout_ops *dropout;
     const struct pool_ops *pool;
     const struct join_ops *join;
     const struct softmax_ops *softmax;
@@ -497,13 +501,13 @@ struct backend_ops {
 
     const struct images_ops *images; /* NULL where the loader makes the images */
     /* NULL where operations have finished when they return. */
-    const struct record_ops *records;
+    const struct loss_ring_ops *loss_ring;
     /* From record on operations are written down instead of run, until recorded, which also ends a recording
      * that failed (then *recording is NULL). E_ARG: this device cannot. */
-    int (*record)(struct backend *);
-    int (*recorded)(struct backend *, struct recording **, struct err *);
-    int (*replay)(struct backend *, const struct recording *);
-    void (*forget)(struct recording *); /* accepts NULL */
+    int (*capture_begin)(struct backend *);
+    int (*capture_end)(struct backend *, struct capture **, struct err *);
+    int (*launch)(struct backend *, const struct capture *);
+    void (*capture_destroy)(struct capture *); /* accepts NULL */
 };
 
 /* Opens a device by name: "cpu", "ref". threads: at most MOST_THREADS; 0: one per core this process may use.

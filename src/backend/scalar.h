@@ -118,7 +118,7 @@ SCALAR double warmup_share(double warmup, uint64_t iteration, double ce_average,
 
 /* Does dropout keep element e of a tensor (logical N,C,H,W order)? What is kept is scaled by 1 / (1 -
  * probability). */
-SCALAR int drop_keep(uint64_t key, uint64_t e, double probability)
+SCALAR int dropout_keep(uint64_t key, uint64_t e, double probability)
 {
     return rng_uniform(key, e) >= probability;
 }

@@ -46,7 +46,7 @@ static void print_top(const struct prediction *p)
 
 static int predict_image(const struct prediction *p, const char *path, int name_it, struct err *e)
 {
-    struct step s = { .x = p->x, .rows = 1, .first = 1 };
+    struct step s = { .x = p->x, .rows = 1, .rows_s1 = 1 };
     TRY(load_image(p, path, e));
     TRY(program_infer(p->program, &s, p->prob, NULL, e));
     TRY(eval_check(p->prob, p->s.net->classes, path, e));

@@ -17,7 +17,7 @@ struct stripper {
     int *kept;       /* by layer: how many layers up to and including it stay */
     int n;           /* layers */
     char *out;
-    size_t used, room;
+    size_t used, capacity;
 };
 
 /* ---- output ---- */
@@ -25,14 +25,14 @@ struct stripper {
 static int put(struct stripper *s, const char *text, struct err *e)
 {
     size_t n = strlen(text);
-    if (s->used + n + 1 > s->room) {
-        size_t room = 2 * s->room + n + 1;
-        char *more = mem_alloc(room, 1);
-        if (!more) return fail(e, E_MEM, "no memory for a cfg of %zu bytes", room);
+    if (s->used + n + 1 > s->capacity) {
+        size_t capacity = 2 * s->capacity + n + 1;
+        char *more = mem_alloc(capacity, 1);
+        if (!more) return fail(e, E_MEM, "no memory for a cfg of %zu bytes", capacity);
         if (s->used) memcpy(more, s->out, s->used);
         mem_free(s->out);
         s->out = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     memcpy(s->out + s->used, text, n + 1);
     s->used += n;
@@ -80,7 +80,7 @@ static int renumber(const struct stripper *s, int layer, int line, long v, long 
 
 /* Rewrites a comma-separated list; *changed says whether any number is another one now. */
 static int renumber_list(const struct stripper *s, int layer, int line, const char *list, char *out,
-                         size_t room, int *changed, struct err *e)
+                         size_t capacity, int *changed, struct err *e)
 {
     size_t n = 0;
     *changed = 0;
@@ -90,8 +90,8 @@ static int renumber_list(const struct stripper *s, int layer, int line, const ch
         if (end == at) return fail_at(e, E_CFG, s->path, line, "'%.40s': expected numbers of layers", list);
         TRY(renumber(s, layer, line, v, &to, e));
         *changed |= to != v;
-        n += (size_t)snprintf(out + n, n < room ? room - n : 0, "%s%ld", n ? "," : "", to);
-        if (n >= room) return fail_at(e, E_CFG, s->path, line, "the list of layers is too long");
+        n += (size_t)snprintf(out + n, n < capacity ? capacity - n : 0, "%s%ld", n ? "," : "", to);
+        if (n >= capacity) return fail_at(e, E_CFG, s->path, line, "the list of layers is too long");
         at = end + (*end == ',');
         if (end == at && *at && *at != '#')
             return fail_at(e, E_CFG, s->path, line, "'%.40s': expected numbers of layers", list);
@@ -102,10 +102,10 @@ static int renumber_list(const struct stripper *s, int layer, int line, const ch
 /* ---- lines ---- */
 
 /* The line without any blanks, as the cfg's reader sees it. */
-static void squeeze(char *to, size_t room, const char *line)
+static void squeeze(char *to, size_t capacity, const char *line)
 {
     size_t n = 0;
-    for (; *line && n + 1 < room; line++)
+    for (; *line && n + 1 < capacity; line++)
         if (*line != ' ' && *line != '\t' && *line != '\r') to[n++] = *line;
     to[n] = 0;
 }

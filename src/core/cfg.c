@@ -8,16 +8,16 @@
 enum { LIMIT = 16 << 20 }; /* bytes of cfg text: a thousand times the longest in use */
 
 /* Doubles an array when it is full. The old one stays valid on failure. */
-static int grow(void **array, int n, int *room, size_t size, struct err *e)
+static int grow(void **array, int n, int *capacity, size_t size, struct err *e)
 {
-    if (n < *room) return OK;
-    int more = *room ? 2 * *room : 16;
+    if (n < *capacity) return OK;
+    int more = *capacity ? 2 * *capacity : 16;
     void *p = mem_alloc((size_t)more, size);
     if (!p) return fail(e, E_MEM, "no memory for the cfg");
     if (n) memcpy(p, *array, (size_t)n * size);
     mem_free(*array);
     *array = p;
-    *room = more;
+    *capacity = more;
     return OK;
 }
 
@@ -39,7 +39,7 @@ static int add_section(struct cfg *c, char *line, int number, struct err *e)
                        "expected a section name in brackets, as [net], got '%.60s'", line);
     line[n] = 0;
     void *array = c->section;
-    TRY(grow(&array, c->n, &c->room, sizeof *c->section, e));
+    TRY(grow(&array, c->n, &c->capacity, sizeof *c->section, e));
     c->section = array;
     c->section[c->n++] = (struct cfg_section){ .name = line + 1, .line = number };
     return OK;
@@ -48,7 +48,7 @@ static int add_section(struct cfg *c, char *line, int number, struct err *e)
 static int add_entry(struct cfg_section *s, struct cfg_entry entry, struct err *e)
 {
     void *array = s->entry;
-    TRY(grow(&array, s->n, &s->room, sizeof *s->entry, e));
+    TRY(grow(&array, s->n, &s->capacity, sizeof *s->entry, e));
     s->entry = array;
     s->entry[s->n++] = entry;
     return OK;

@@ -37,7 +37,7 @@ char *mem_text(const char *text, size_t n)
     return p ? memcpy(p, text, n) : NULL;
 }
 
-size_t mem_room(void)
+size_t mem_free_bytes(void)
 {
     FILE *f = fopen("/proc/meminfo", "r");
     if (!f) return SIZE_MAX;

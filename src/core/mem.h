@@ -14,7 +14,7 @@ void mem_free(void *);
 char *mem_text(const char *text, size_t n);
 
 /* Bytes of memory the machine could still give, roughly (SIZE_MAX: unknown). */
-size_t mem_room(void);
+size_t mem_free_bytes(void);
 
 /* *out = a * b (mem_mul) or a + b (mem_add); 0 on success, nonzero when the result does not fit. */
 int mem_mul(size_t a, size_t b, size_t *out);

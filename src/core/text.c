@@ -14,30 +14,30 @@
 
 /* ---- reading ---- */
 
-static int grow(char **p, size_t used, size_t *room)
+static int grow(char **p, size_t used, size_t *capacity)
 {
     size_t wanted;
-    if (mem_mul(*room, 2, &wanted)) return -1;
+    if (mem_mul(*capacity, 2, &wanted)) return -1;
     char *q = mem_alloc(wanted, 1);
     if (!q) return -1;
     memcpy(q, *p, used);
     mem_free(*p);
     *p = q;
-    *room = wanted;
+    *capacity = wanted;
     return 0;
 }
 
-static int load_stream(FILE *f, const char *path, size_t limit, size_t room, char **bytes, size_t *n,
+static int load_stream(FILE *f, const char *path, size_t limit, size_t capacity, char **bytes, size_t *n,
                        struct err *e)
 {
-    char *p = mem_alloc(room, 1);
-    if (!p) return fail_at(e, E_MEM, path, 0, "not enough memory for %zu bytes", room);
+    char *p = mem_alloc(capacity, 1);
+    if (!p) return fail_at(e, E_MEM, path, 0, "not enough memory for %zu bytes", capacity);
     size_t used = 0, got;
     /* One byte stays free for the final 0. The size is not trusted: the file may grow. */
-    while ((got = fread(p + used, 1, room - used - 1, f)) > 0) {
+    while ((got = fread(p + used, 1, capacity - used - 1, f)) > 0) {
         used += got;
         if (used > limit) break;
-        if (used + 1 == room && grow(&p, used, &room)) {
+        if (used + 1 == capacity && grow(&p, used, &capacity)) {
             mem_free(p);
             return fail_at(e, E_MEM, path, 0, "not enough memory for a file of more than %zu bytes", used);
         }
@@ -213,14 +213,14 @@ const char *text_nearest(const char *word, const void *names, size_t n, size_t s
 static FILE *open_beside(const char *path, char **name, struct err *e)
 {
     enum { TRIES = 100 };
-    size_t room = strlen(path) + 64;
-    if (!(*name = mem_alloc(room, 1))) {
+    size_t capacity = strlen(path) + 64;
+    if (!(*name = mem_alloc(capacity, 1))) {
         fail(e, E_MEM, "not enough memory");
         return NULL;
     }
     int fd = -1;
     for (int i = 0; fd < 0 && i < TRIES; i++) {
-        snprintf(*name, room, "%s.tmp-%ld-%d", path, (long)getpid(), i);
+        snprintf(*name, capacity, "%s.tmp-%ld-%d", path, (long)getpid(), i);
         fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
     }

@@ -45,7 +45,7 @@ struct file {
 };
 int file_create(struct file *, const char *path, struct err *);
 int file_write(struct file *, const void *, size_t bytes, struct err *);
-/* Puts what was written on the disk: afterwards there is room for it. For files that only make sense
+/* Puts what was written on the disk: afterwards there is capacity for it. For files that only make sense
  * together: flush all of them, then commit each. */
 int file_flush(struct file *, struct err *);
 int file_commit(struct file *, struct err *);

@@ -186,7 +186,7 @@ static int is_mirrored(const struct augment *a, uint64_t key)
     return a->flip && rng_uniform(key, DRAW_FLIP) < .5;
 }
 
-void augment_move(const struct augment *a, uint64_t key, struct move *move)
+void augment_move(const struct augment *a, uint64_t key, struct crop *move)
 {
     int n = a->pad_crop;
     move->left = n > 0 ? integer_between(key, DRAW_PAD_X, -n, n) : 0;

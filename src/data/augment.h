@@ -4,7 +4,7 @@
 #define DATA_AUGMENT_H
 #include <stdint.h>
 #include "core/err.h"
-#include "core/move.h"
+#include "core/crop.h"
 
 struct augment {
     int w, h, c;            /* of the network */
@@ -26,7 +26,7 @@ int augment_image(const struct augment *, uint64_t key, const uint8_t *pixels, i
  * output (x, y) is source (x + left, y + top), black outside, and with *mirror left and right change places.
  */
 int augment_only_moves(const struct augment *, int iw, int ih);
-void augment_move(const struct augment *, uint64_t key, struct move *);
+void augment_move(const struct augment *, uint64_t key, struct crop *);
 
 /* How long the shorter side of an image must be for augment_image not to enlarge any of its pixels under this
  * key: a smaller version of the image that keeps to it (image_decode's `shorter`) serves as well. What is

@@ -51,9 +51,9 @@ struct shown {
 static struct shown show(const char *path)
 {
     struct shown s;
-    size_t n = strlen(path), room = sizeof s.text - 1, head = 20;
-    if (n > room)
-        snprintf(s.text, sizeof s.text, "%.*s...%s", (int)head, path, path + n - (room - head - 3));
+    size_t n = strlen(path), capacity = sizeof s.text - 1, head = 20;
+    if (n > capacity)
+        snprintf(s.text, sizeof s.text, "%.*s...%s", (int)head, path, path + n - (capacity - head - 3));
     else
         memcpy(s.text, path, n + 1);
     return s;

@@ -32,7 +32,7 @@ static char *join(const char *folder, const char *name)
 }
 
 /* Room for one more after n elements of `size` bytes; `array` is the address of the pointer to them. */
-static int make_room(void *array, size_t n, size_t size)
+static int make_space(void *array, size_t n, size_t size)
 {
     void *old, *more;
     size_t wanted;
@@ -62,7 +62,7 @@ static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const 
 
 static int names_add(struct names *v, const char *name, struct err *e)
 {
-    if (make_room(&v->at, v->n, sizeof *v->at)) return no_memory(e);
+    if (make_space(&v->at, v->n, sizeof *v->at)) return no_memory(e);
     v->at[v->n] = mem_text(name, strlen(name));
     return v->at[v->n++] ? OK : no_memory(e);
 }
@@ -123,7 +123,7 @@ static int add_image(struct walk *w, const char *path)
         return fail_at(w->e, E_FORMAT, path, 0,
                        "has a line break in its name, which no list can hold: rename it");
     if (f->n == INT_MAX) return fail(w->e, E_FORMAT, "%.200s: more than %d images", f->root, INT_MAX);
-    if (make_room(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(w->e);
+    if (make_space(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(w->e);
     struct folder_image *x = &f->image[f->n];
     *x = (struct folder_image){ mem_text(path, strlen(path)), w->label, w->valid };
     if (!x->path) return no_memory(w->e);
@@ -205,7 +205,7 @@ static int enter_class(struct walk *w, const char *path, const char *name, const
         return fail_at(w->e, E_FORMAT, path, 0, "there is no class '%.60s' in %s: expected the same folders",
                        name, f->train);
     if (!w->valid) {
-        if (make_room(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(w->e);
+        if (make_space(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(w->e);
         if (!(f->name[f->classes] = mem_text(name, strlen(name)))) return no_memory(w->e);
         f->classes++;
     }

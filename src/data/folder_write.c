@@ -25,12 +25,12 @@ static char **labels_make(const struct folder *f, const char *before, const char
 {
     char **label = mem_alloc((size_t)f->classes, sizeof *label);
     for (int k = 0; label && k < f->classes; k++) {
-        size_t room = strlen(before) + strlen(f->name[k]) + strlen(after) + 1;
-        if (!(label[k] = mem_alloc(room, 1))) {
+        size_t capacity = strlen(before) + strlen(f->name[k]) + strlen(after) + 1;
+        if (!(label[k] = mem_alloc(capacity, 1))) {
             labels_free(label, k);
             return NULL;
         }
-        snprintf(label[k], room, "%s%s%s", before, f->name[k], after);
+        snprintf(label[k], capacity, "%s%s%s", before, f->name[k], after);
         const char *trimmed = text_trim(label[k]); /* as the list will be read */
         memmove(label[k], trimmed, strlen(trimmed) + 1);
     }
@@ -111,9 +111,9 @@ struct output {
 
 static char *with_ending(const char *prefix, const char *end)
 {
-    size_t room = strlen(prefix) + strlen(end) + 1;
-    char *path = mem_alloc(room, 1);
-    if (path) snprintf(path, room, "%s%s", prefix, end);
+    size_t capacity = strlen(prefix) + strlen(end) + 1;
+    char *path = mem_alloc(capacity, 1);
+    if (path) snprintf(path, capacity, "%s%s", prefix, end);
     return path;
 }
 
@@ -140,9 +140,9 @@ static int find_prefix(struct output *o, const char *prefix, struct err *e)
         rc = fail_at(e, E_FILE, folder, 0, "the folder cannot be opened: %s", strerror(errno));
     mem_free(folder);
     if (rc) return rc;
-    size_t n = strlen(place), room = n + strlen(name) + 2;
-    if (!(o->prefix = mem_alloc(room, 1))) return fail(e, E_MEM, "not enough memory");
-    snprintf(o->prefix, room, "%s%s%s", place, place[n - 1] == '/' ? "" : "/", name);
+    size_t n = strlen(place), capacity = n + strlen(name) + 2;
+    if (!(o->prefix = mem_alloc(capacity, 1))) return fail(e, E_MEM, "not enough memory");
+    snprintf(o->prefix, capacity, "%s%s%s", place, place[n - 1] == '/' ? "" : "/", name);
     return check_prefix(o->prefix, e);
 }
 

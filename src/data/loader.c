@@ -17,7 +17,7 @@ enum { ROOM, WORK, READY, IDLE, CONDITIONS }; /* for feeders; workers; the consu
 struct slot {
     struct batch batch;
     float *x; /* or, where the loader says moves: */
-    struct move *move;
+    struct crop *move;
     int *label, *sample;
     int *failed; /* by row: unreadable draws before the sample that is in it */
     int pending; /* rows still to be made, of all lanes */
@@ -47,7 +47,7 @@ struct loader {
     pthread_mutex_t lock; /* of everything down to `inside`, and of pending, released and err of the slots */
     pthread_cond_t change[CONDITIONS];
     struct job *job; /* a ring with a place for every job of every slot */
-    size_t room, head, tail;
+    size_t capacity, head, tail;
     uint64_t next, taken; /* number of the batch to hand out; of the first that is not released */
     int stop, inside;     /* inside: calls of loader_next under way */
 
@@ -161,8 +161,8 @@ static uint64_t key_of(const struct loader *l, int lane, uint64_t number, int ro
 
 static void move_row(const struct loader *l, struct slot *s, int at)
 {
-    int lane = at >= s->batch.first, row = at - lane * s->batch.first;
-    struct move *m = &s->move[at];
+    int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
+    struct crop *m = &s->move[at];
     m->image = s->sample[at];
     s->label[at] = l->d->label[m->image];
     s->failed[at] = 0;
@@ -177,7 +177,7 @@ static int fill_row(const struct loader *l, struct slot *s, int at, struct err *
         move_row(l, s, at);
         return OK;
     }
-    int lane = at >= s->batch.first, row = at - lane * s->batch.first, sample = s->sample[at];
+    int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1, sample = s->sample[at];
     uint64_t number = s->batch.number, key = key_of(l, lane, number, row);
     float *x = s->x + (size_t)at * l->pixels;
     struct err why;
@@ -206,7 +206,7 @@ static void *work(void *arg)
     for (;;) {
         while (!l->stop && l->head == l->tail) pthread_cond_wait(&l->change[WORK], &l->lock);
         if (l->stop) break;
-        struct job j = l->job[l->head++ % l->room];
+        struct job j = l->job[l->head++ % l->capacity];
         pthread_mutex_unlock(&l->lock);
         struct err e;
         int rc = OK;
@@ -260,11 +260,11 @@ static void *feed(void *arg)
         if (lane->number == 1) number = next_paired(&l->o, number);
         struct slot *s = number < l->end ? wait_slot(l, number) : NULL;
         if (!s) return NULL;
-        int n = s->batch.first, at = lane->number * n;
+        int n = s->batch.rows_s1, at = lane->number * n;
         for (int i = 0; i < n; i++) s->sample[at + i] = draw(l, lane->number, number, i);
         pthread_mutex_lock(&l->lock);
         for (int i = 0; i < n; i += most)
-            l->job[l->tail++ % l->room] = (struct job){ s, at + i, n - i < most ? n - i : most };
+            l->job[l->tail++ % l->capacity] = (struct job){ s, at + i, n - i < most ? n - i : most };
         pthread_cond_broadcast(&l->change[WORK]);
         pthread_mutex_unlock(&l->lock);
     }
@@ -295,7 +295,7 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
 {
     if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
     for (int at = 0; at < s->batch.rows; at++) {
-        int lane = at >= s->batch.first, row = at - lane * s->batch.first;
+        int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
         for (int i = 0; i < s->failed[at]; i++)
             count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
     }
@@ -385,8 +385,8 @@ static int make_slots(struct loader *l, struct err *e)
     if (mem_mul((size_t)a->w * (size_t)a->c, (size_t)a->h, &l->pixels) ||
         mem_mul((size_t)l->o.rows, lanes, &rows) || mem_mul(rows, l->pixels, &numbers))
         return fail(e, E_MEM, "%d rows of %d x %d x %d numbers are too many", l->o.rows, a->c, a->h, a->w);
-    l->room = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
-    l->job = mem_alloc(l->room, sizeof *l->job);
+    l->capacity = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
+    l->job = mem_alloc(l->capacity, sizeof *l->job);
     l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);
     l->bad = mem_alloc((size_t)l->d->n / 8 + 1, 1);
     int missing = !l->job || !l->worker || !l->bad;

@@ -7,7 +7,7 @@
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 #include <stdint.h>
-#include "core/move.h"
+#include "core/crop.h"
 #include "data/augment.h"
 #include "data/dataset.h"
 
@@ -32,9 +32,9 @@ struct loader_options {
 };
 
 struct batch {
-    int rows, first;         /* rows 0..first-1 are S1, first..rows-1 are S2 */
+    int rows, rows_s1;       /* rows 0..rows_s1-1 are S1, rows_s1..rows-1 are S2 */
     const float *x;          /* rows x c x h x w, host; NULL where there is: */
-    const struct move *move; /* rows */
+    const struct crop *move; /* rows */
     const int *label;        /* rows */
     const int *sample; /* rows: index into the dataset; -1 - i for an unreadable image of a validation */
     uint64_t number;

@@ -205,7 +205,7 @@ int intake_open(struct intake *x, int n, int c, int h, int w, struct err *e)
     x->h = h;
     x->w = w;
     int large = mem_mul((size_t)p->h * (size_t)p->w, (size_t)c, &size) ||
-                mem_mul(size, (size_t)p->n, &size) || size > mem_room();
+                mem_mul(size, (size_t)p->n, &size) || size > mem_free_bytes();
     if (!large) {
         p->pixels = mem_alloc(size, 1);
         p->label = mem_alloc((size_t)p->n, sizeof *p->label);

@@ -55,7 +55,7 @@ static int backward(struct layer *l, const struct pass *p)
                                      l->add[0], p->scratch);
 }
 
-static void drop(struct layer *l) { l->be->ops->act->drop(&((struct activation *)l->self)->plan); }
+static void destroy(struct layer *l) { l->be->ops->act->destroy(&((struct activation *)l->self)->plan); }
 
 const struct layer_ops layer_activation = {
     .name = "activation",
@@ -67,5 +67,5 @@ const struct layer_ops layer_activation = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

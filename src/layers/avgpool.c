@@ -39,7 +39,7 @@ static int backward(struct layer *l, const struct pass *p)
                                       p->scratch);
 }
 
-static void drop(struct layer *l) { l->be->ops->pool->drop(&((struct avgpool *)l->self)->plan); }
+static void destroy(struct layer *l) { l->be->ops->pool->destroy(&((struct avgpool *)l->self)->plan); }
 
 const struct layer_ops layer_avgpool = {
     .name = "avgpool",
@@ -52,5 +52,5 @@ const struct layer_ops layer_avgpool = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

@@ -7,7 +7,7 @@ struct batchnorm {
     struct act_plan move; /* adds the gradient to what other readers of the input left there */
     struct buffer *stats, *workspace;
     struct param *bias, *scale, *mean, *var;
-    double pace;
+    double bn_momentum;
 };
 
 static const char *const examples[] = { "", NULL };
@@ -26,7 +26,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct norm_desc d = { .in = &l->in[0]->x,
                            .train = train,
                            .splits = first ? 2 : 1,
-                           .first = first ? first : builder_rows(b),
+                           .rows_s1 = first ? first : builder_rows(b),
                            .rows_back = l->rows_back,
                            .act = ACT_LINEAR };
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &s->plan, e));
@@ -38,7 +38,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->var = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE | PARAM_VARIANCE);
     s->stats = builder_buffer(b, s->plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
-    s->pace = builder_pace(b);
+    s->bn_momentum = builder_bn_momentum(b);
     if (!s->bias || !s->scale || !s->mean || !s->var || !s->stats || !s->workspace)
         return layer_no_memory(l, e);
     builder_keep_in(b, 0);
@@ -54,7 +54,7 @@ static int forward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
     return p->be->ops->norm->forward(&s->plan, l->in[0]->x.data, NULL, param_w(s->scale), param_w(s->bias),
-                                     param_w(s->mean), param_w(s->var), s->pace,
+                                     param_w(s->mean), param_w(s->var), s->bn_momentum,
                                      p->train ? s->stats->data : NULL, p->train ? s->workspace->data : NULL,
                                      l->out->x.data, p->scratch);
 }
@@ -70,11 +70,11 @@ static int backward(struct layer *l, const struct pass *p)
                            : OK;
 }
 
-static void drop(struct layer *l)
+static void destroy(struct layer *l)
 {
     struct batchnorm *s = l->self;
-    l->be->ops->norm->drop(&s->plan);
-    l->be->ops->act->drop(&s->move);
+    l->be->ops->norm->destroy(&s->plan);
+    l->be->ops->act->destroy(&s->move);
 }
 
 const struct layer_ops layer_batchnorm = {
@@ -87,5 +87,5 @@ const struct layer_ops layer_batchnorm = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

@@ -120,10 +120,10 @@ static int forward_host(struct layer *l, const struct pass *p)
     TRY(param_get(s->centers, s->c->data));
     TRY(param_get(s->sum, s->s->data));
     TRY(param_get(s->count, s->n->data));
-    if (!p->add && !p->hold) move(s, k, d);
+    if (!p->add && !p->reuse_detached) move(s, k, d);
     TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, s->h->data));
     l->loss = measure(s, p, l->weight, d);
-    if (p->hold) return OK;
+    if (p->reuse_detached) return OK;
     TRY(param_set(s->centers, s->c->data));
     TRY(param_set(s->sum, s->s->data));
     return param_set(s->count, s->n->data);
@@ -141,7 +141,8 @@ static int forward(struct layer *l, const struct pass *p)
     if (!p->be->ops->center) return forward_host(l, p);
     struct center_state state = state_of(s);
     return p->be->ops->center->forward(&s->plan, l->in[0]->x.data, p->dev_label, p->scored,
-                                       !p->add && !p->hold, p->hold, &state, l->loss_sum->data, p->scratch);
+                                       !p->add && !p->reuse_detached, p->reuse_detached, &state,
+                                       l->loss_sum->data, p->scratch);
 }
 
 static int backward_host(struct layer *l, const struct pass *p)
@@ -163,10 +164,10 @@ static int backward(struct layer *l, const struct pass *p)
                                         in->g.data, l->add[0]);
 }
 
-static void drop(struct layer *l)
+static void destroy(struct layer *l)
 {
     struct center *s = l->self;
-    if (l->be->ops->center) l->be->ops->center->drop(&s->plan);
+    if (l->be->ops->center) l->be->ops->center->destroy(&s->plan);
 }
 
 const struct layer_ops layer_center = {
@@ -181,6 +182,6 @@ const struct layer_ops layer_center = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
     .weigh = weigh,
 };

@@ -63,6 +63,6 @@ const struct layer_ops layer_connected = {
     .refresh = linear_refresh,
     .forward = linear_forward,
     .backward = linear_backward,
-    .drop = linear_drop,
+    .destroy = linear_destroy,
     .flops = flops,
 };

@@ -97,7 +97,7 @@ const struct layer_ops layer_convolutional = {
     .refresh = linear_refresh,
     .forward = linear_forward,
     .backward = linear_backward,
-    .drop = linear_drop,
+    .destroy = linear_destroy,
     .flops = flops,
     .takes_sum = takes_sum,
 };

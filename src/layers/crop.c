@@ -3,21 +3,21 @@
 #include "net/layer.h"
 #include "core/rng.h"
 
-struct crop {
+struct crop_layer {
     int crop_height, crop_width, flip, noadjust;
     double angle, saturation, exposure, shift;
     struct buffer *in, *out; /* host: one image of the input, all of the output */
 };
 
 static const struct key keys[] = {
-    INT_KEY(crop, crop_height, 1, 1, 1 << 20, "rows of the output"),
-    INT_KEY(crop, crop_width, 1, 1, 1 << 20, "columns of the output"),
-    INT_KEY(crop, flip, 0, 0, 1, "1: mirror half of the mini-batches in training"),
-    INT_KEY(crop, noadjust, 0, 0, 1, "1: leave values as they are"),
-    REAL_KEY(crop, angle, 0, 0, 0, "must be 0: use angle= in [net]"),
-    REAL_KEY(crop, saturation, 1, 1, 1, "must be 1: use saturation= in [net]"),
-    REAL_KEY(crop, exposure, 1, 1, 1, "must be 1: use exposure= in [net]"),
-    REAL_KEY(crop, shift, 0, 0, 1, "no effect, as in Darknet's CPU builds"),
+    INT_KEY(crop_layer, crop_height, 1, 1, 1 << 20, "rows of the output"),
+    INT_KEY(crop_layer, crop_width, 1, 1, 1 << 20, "columns of the output"),
+    INT_KEY(crop_layer, flip, 0, 0, 1, "1: mirror half of the mini-batches in training"),
+    INT_KEY(crop_layer, noadjust, 0, 0, 1, "1: leave values as they are"),
+    REAL_KEY(crop_layer, angle, 0, 0, 0, "must be 0: use angle= in [net]"),
+    REAL_KEY(crop_layer, saturation, 1, 1, 1, "must be 1: use saturation= in [net]"),
+    REAL_KEY(crop_layer, exposure, 1, 1, 1, "must be 1: use exposure= in [net]"),
+    REAL_KEY(crop_layer, shift, 0, 0, 1, "no effect, as in Darknet's CPU builds"),
     { 0 },
 };
 
@@ -26,7 +26,7 @@ static const char *const examples[] = { "crop_height=3\ncrop_width=4\nflip=1",
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
-    const struct crop *s = l->self;
+    const struct crop_layer *s = l->self;
     struct shape in = l->in[0]->x.shape;
     if (s->crop_height > in.h || s->crop_width > in.w)
         return layer_fail(l, e, "crop %dx%d is larger than the input %dx%d", s->crop_width, s->crop_height,
@@ -37,7 +37,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
-    struct crop *s = l->self;
+    struct crop_layer *s = l->self;
     l->on_host = 1;
     s->in = builder_buffer(b, shape_row(l->in[0]->x.shape) * sizeof(real), LIFE_HOST);
     s->out = builder_buffer(b, shape_count(l->out->x.shape) * sizeof(real), LIFE_HOST);
@@ -45,7 +45,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return s->in && s->out ? OK : layer_no_memory(l, e);
 }
 
-static void crop_image(const struct crop *s, struct shape in, int dy, int dx, int flip, const real *x,
+static void crop_image(const struct crop_layer *s, struct shape in, int dy, int dx, int flip, const real *x,
                        real *y)
 {
     real scale = s->noadjust ? 1 : 2, shift = s->noadjust ? 0 : -1;
@@ -60,7 +60,7 @@ static void crop_image(const struct crop *s, struct shape in, int dy, int dx, in
 
 static int forward(struct layer *l, const struct pass *p)
 {
-    struct crop *s = l->self;
+    struct crop_layer *s = l->self;
     struct shape in = l->in[0]->x.shape;
     int room_y = in.h - s->crop_height, room_x = in.w - s->crop_width, dy = room_y / 2, dx = room_x / 2,
         flip = 0;
@@ -81,7 +81,7 @@ static int forward(struct layer *l, const struct pass *p)
 const struct layer_ops layer_crop = {
     .name = "crop",
     .help = "cuts the input: at random in training, the centre otherwise",
-    .size = sizeof(struct crop),
+    .size = sizeof(struct crop_layer),
     .keys = keys,
     .examples = examples,
     .flags = LAYER_SPATIAL | LAYER_NO_GRAD,

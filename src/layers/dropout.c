@@ -4,7 +4,7 @@
 
 struct dropout {
     double probability;
-    struct drop_plan plan;
+    struct dropout_plan plan;
 };
 
 static const struct key keys[] = {
@@ -26,9 +26,9 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct dropout *s = l->self;
-    struct drop_desc d = { &l->in[0]->x, l->rows_back, s->probability,
-                           rng_key(builder_seed(b), RNG_DROPOUT, (uint64_t)builder_ordinal(b)) };
-    TRY(l->be->ops->drop->plan(l->be, &d, &l->out->x, &s->plan, e));
+    struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability,
+                              rng_key(builder_seed(b), RNG_DROPOUT, (uint64_t)builder_ordinal(b)) };
+    TRY(l->be->ops->dropout->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     return OK;
 }
@@ -36,17 +36,17 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->drop->forward(&s->plan, p->now, l->in[0]->x.data, l->out->x.data, p->scratch);
+    return p->be->ops->dropout->forward(&s->plan, p->now, l->in[0]->x.data, l->out->x.data, p->scratch);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->drop->backward(&s->plan, p->now, l->out->g.data, l->in[0]->g.data, l->add[0],
-                                      p->scratch);
+    return p->be->ops->dropout->backward(&s->plan, p->now, l->out->g.data, l->in[0]->g.data, l->add[0],
+                                         p->scratch);
 }
 
-static void drop(struct layer *l) { l->be->ops->drop->drop(&((struct dropout *)l->self)->plan); }
+static void destroy(struct layer *l) { l->be->ops->dropout->destroy(&((struct dropout *)l->self)->plan); }
 
 const struct layer_ops layer_dropout = {
     .name = "dropout",
@@ -58,5 +58,5 @@ const struct layer_ops layer_dropout = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

@@ -72,7 +72,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     if (s->match && s->pair != PAIR_LOADER)
         return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
                           pairs[s->pair]);
-    l->inert = !l->train || s->lambda == 0 || (s->pair == PAIR_LOADER && !l->first);
+    l->inert = !l->train || s->lambda == 0 || (s->pair == PAIR_LOADER && !l->rows_s1);
     if (s->pair == PAIR_SPLIT && !l->inert && out->n < 2)
         return layer_fail(
             l, e, "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");
@@ -143,7 +143,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
     int n = l->in[0]->x.shape.n;
-    s->m1 = s->pair == PAIR_LOADER ? l->first : s->pair == PAIR_SPLIT ? n - n / 2 : n;
+    s->m1 = s->pair == PAIR_LOADER ? l->rows_s1 : s->pair == PAIR_SPLIT ? n - n / 2 : n;
     s->m2 = s->pair == PAIR_MEMORY ? n : n - s->m1;
     int rc = s->pair != PAIR_MEMORY || build_memory(s, l, b) ? OK : E_MEM;
     if (!rc) rc = l->be->ops->match ? build_device(l, b, e) : build_host(l, b);
@@ -171,7 +171,7 @@ static int exchange(struct itra *s, const struct pass *p, size_t d)
 /* Features of both halves into h. What the mode counts as constant stays as it is when the pass says hold. */
 static int collect(struct itra *s, struct layer *l, const struct pass *p, size_t d)
 {
-    int held = p->hold && gradient_first(s), rows = held ? s->m1 : l->in[0]->x.shape.n;
+    int held = p->reuse_detached && gradient_first(s), rows = held ? s->m1 : l->in[0]->x.shape.n;
     TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, rows, s->h->data));
     if (s->pair == PAIR_MEMORY) return held ? OK : exchange(s, p, d);
     s->pairs = s->m2;
@@ -203,7 +203,7 @@ static int forward_host(struct layer *l, const struct pass *p)
     const int *label2 = s->pair == PAIR_MEMORY ? s->label->data : p->label + s->m1;
     struct match_options o = options(s);
     o.threads = p->be->threads;
-    o.hold = p->hold;
+    o.reuse_detached = p->reuse_detached;
     struct match_half one = { h, p->label, s->m1, g };
     struct match_half two = { h + (size_t)s->m1 * d, label2, s->pairs,
                               gradient_first(s) ? NULL : g + (size_t)s->m1 * d };
@@ -219,7 +219,7 @@ static int forward_device(struct layer *l, const struct pass *p)
     if (s->pair == PAIR_MEMORY)
         old = (struct match_memory){ param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
     return p->be->ops->match->forward(&s->plan, p->now, in->x.data, p->dev_label, old.h ? &old : NULL,
-                                      p->hold, l->loss_sum->data, s->workspace->data);
+                                      p->reuse_detached, l->loss_sum->data, s->workspace->data);
 }
 
 static int forward(struct layer *l, const struct pass *p)
@@ -229,7 +229,7 @@ static int forward(struct layer *l, const struct pass *p)
 }
 
 /* What the device says of the match. */
-static int settle(struct layer *l, struct err *e)
+static int finish_loss(struct layer *l, struct err *e)
 {
     if (isnan(l->loss)) return not_finite(l, e);
     if (l->loss < 0) l->loss = NAN;
@@ -257,10 +257,10 @@ static int backward(struct layer *l, const struct pass *p)
     return p->be->ops->match->backward(&s->plan, s->workspace->data, l->in[0]->g.data, l->add[0]);
 }
 
-static void drop(struct layer *l)
+static void destroy(struct layer *l)
 {
     struct itra *s = l->self;
-    if (l->be->ops->match) l->be->ops->match->drop(&s->plan);
+    if (l->be->ops->match) l->be->ops->match->destroy(&s->plan);
 }
 
 /* What the trainer must know to feed this layer. */
@@ -283,8 +283,8 @@ const struct layer_ops layer_itra = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
     .wants = wants,
-    .settle = settle,
+    .finish_loss = finish_loss,
     .weigh = weigh,
 };

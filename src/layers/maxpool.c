@@ -80,7 +80,7 @@ static int backward(struct layer *l, const struct pass *p)
                                       l->add[0], p->scratch);
 }
 
-static void drop(struct layer *l) { l->be->ops->pool->drop(&((struct maxpool *)l->self)->plan); }
+static void destroy(struct layer *l) { l->be->ops->pool->destroy(&((struct maxpool *)l->self)->plan); }
 
 const struct layer_ops layer_maxpool = {
     .name = "maxpool",
@@ -94,5 +94,5 @@ const struct layer_ops layer_maxpool = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

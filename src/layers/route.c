@@ -16,11 +16,12 @@ static const struct key keys[] = {
 
 static const char *const examples[] = { "layers=-1", "layers=-1,-2", "layers=-2,-1,-2", NULL };
 
-static int inputs(const struct layer *l, int *at, int room, struct err *e)
+static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
 {
     const struct route *s = l->self;
     if (!s->layers.n) return layer_fail(l, e, "needs layers=, as layers=-1,-4");
-    if (s->layers.n > room) return layer_fail(l, e, "layers= has %d entries: at most %d", s->layers.n, room);
+    if (s->layers.n > capacity)
+        return layer_fail(l, e, "layers= has %d entries: at most %d", s->layers.n, capacity);
     for (int i = 0; i < s->layers.n; i++)
         if ((at[i] = layer_referred(l, "layers", &s->layers, i, e)) < 0) return at[i];
     return s->layers.n;
@@ -69,10 +70,10 @@ static int backward(struct layer *l, const struct pass *p)
     return p->be->ops->join->backward(&s->plan, l->out->x.data, l->out->g.data, s->gx, l->add, p->scratch);
 }
 
-static void drop(struct layer *l)
+static void destroy(struct layer *l)
 {
     struct route *s = l->self;
-    l->be->ops->join->drop(&s->plan);
+    l->be->ops->join->destroy(&s->plan);
     mem_free(s->x);
     mem_free(s->gx);
 }
@@ -88,5 +89,5 @@ const struct layer_ops layer_route = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

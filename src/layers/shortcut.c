@@ -30,10 +30,10 @@ static const char *const examples[] = {
     NULL,
 };
 
-static int inputs(const struct layer *l, int *at, int room, struct err *e)
+static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
 {
     const struct shortcut *s = l->self;
-    (void)room;
+    (void)capacity;
     if (s->from.n != 1) return layer_fail(l, e, "needs from= with one layer, as from=-3");
     at[0] = l->index - 1;
     at[1] = layer_referred(l, "from", &s->from, 0, e);
@@ -111,11 +111,11 @@ static int backward(struct layer *l, const struct pass *p)
     return p->be->ops->join->backward(&s->plan, l->out->x.data, gy, gx, l->add, p->scratch);
 }
 
-static void drop(struct layer *l)
+static void destroy(struct layer *l)
 {
     struct shortcut *s = l->self;
-    l->be->ops->join->drop(&s->plan);
-    l->be->ops->act->drop(&s->act_plan);
+    l->be->ops->join->destroy(&s->plan);
+    l->be->ops->act->destroy(&s->act_plan);
 }
 
 const struct layer_ops layer_shortcut = {
@@ -129,6 +129,6 @@ const struct layer_ops layer_shortcut = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
     .sum = sum,
 };

@@ -60,7 +60,7 @@ static int backward(struct layer *l, const struct pass *p)
                                          l->in[0]->g.data, l->add[0], p->scratch);
 }
 
-static void drop(struct layer *l) { l->be->ops->softmax->drop(&((struct softmax *)l->self)->plan); }
+static void destroy(struct layer *l) { l->be->ops->softmax->destroy(&((struct softmax *)l->self)->plan); }
 
 const struct layer_ops layer_softmax = {
     .name = "softmax",
@@ -74,5 +74,5 @@ const struct layer_ops layer_softmax = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .drop = drop,
+    .destroy = destroy,
 };

@@ -199,7 +199,7 @@ static int predict(dn_net *d, const float *x, int n, float *prob, struct err *e)
     size_t image = (size_t)dn_input(d, NULL, NULL, NULL), classes = (size_t)d->net->classes;
     for (int i = 0, rows; i < n; i += rows) {
         rows = n - i < d->rows ? n - i : d->rows;
-        struct step s = { .x = x + (size_t)i * image, .rows = rows, .first = rows };
+        struct step s = { .x = x + (size_t)i * image, .rows = rows, .rows_s1 = rows };
         TRY(program_infer(d->infer, &s, prob + (size_t)i * classes, NULL, e));
     }
     return OK;
@@ -234,11 +234,11 @@ static int train(dn_net *d, const dn_batch *b, struct step_stats *out, struct er
     struct step s = { .x = b->images,
                       .label = b->label,
                       .rows = b->n,
-                      .first = d->net->mini,
+                      .rows_s1 = d->net->mini,
                       .add = d->part > 0,
                       .number = (now - 1) * parts + (uint64_t)d->part,
                       .iteration = now };
-    return program_train(b->n > s.first ? d->paired : d->plain, &s, out, e);
+    return program_train(b->n > s.rows_s1 ? d->paired : d->plain, &s, out, e);
 }
 
 /* One mini-batch, and the update after the last of an iteration. Whatever fails, the iteration starts again.

@@ -3,7 +3,7 @@
  *   connect.c  who reads whose output, shapes, who writes which gradient first
  *   program.c  what layers declare, plans, the arena
  *   run.c      a forward pass, a backward pass, an inference
- *   late.c     steps that are submitted now and whose stats are read later */
+ *   async.c     steps that are submitted now and whose stats are read later */
 #ifndef NET_COMPILED_H
 #define NET_COMPILED_H
 #include "net/model.h"
@@ -39,17 +39,17 @@ struct program {
     char *host;
     real *image;    /* one row of input, in host */
     int *dev_label; /* in fixed, as is: */
-    struct move *dev_move;
+    struct crop *dev_crop;
     int feature;            /* layer whose output is kept for program_features, or -1 */
     struct plan_item *item; /* as placed: tensors first, then claims */
     int nitem;
     /* Where losses are read late: */
-    int late, nrecord; /* losses in a record */
-    struct record_plan records;
-    double *record;                 /* host: all records, as pulled */
-    struct recording *recording[4]; /* of a step, by add and update */
-    int enqueued[4];                /* it has run once: what is used first is there */
-    int unrecorded;                 /* the device has failed to record one: no more are tried */
+    int async, nrecord; /* losses in a record */
+    struct loss_ring_plan loss_ring;
+    double *record;               /* host: all records, as pulled */
+    struct capture *recording[4]; /* of a step, by add and update */
+    int enqueued[4];              /* it has run once: what is used first is there */
+    int unrecorded;               /* the device has failed to record one: no more are tried */
     /* Where they are not: */
     struct step_stats *stats; /* of the steps of an iteration */
 };
@@ -66,18 +66,18 @@ int program_output(const struct program *); /* the last layer that is not [cost]
 /* ---- run.c ---- */
 
 /* Brings a step's images and labels to the device, and fills *pass. late: nobody waits for the losses. */
-int run_fill(struct program *, const struct step *, int late, struct pass *, struct err *);
+int run_fill(struct program *, const struct step *, int async, struct pass *, struct err *);
 /* stats (may be NULL) get the time of training-only layers. */
 int run_forward(struct program *, const struct pass *, struct step_stats *, struct err *);
 int run_backward(struct program *, const struct pass *, struct step_stats *, struct err *);
 /* What forward left in memory is in l->loss: makes it a mean over the scored rows. */
-int run_settle(struct layer *, int scored, struct err *);
+int finish_loss(struct layer *, int scored, struct err *);
 /* The losses of the layers, as they stand, into stats. */
 void run_add_stats(const struct program *, struct step_stats *);
 
-/* ---- late.c ---- */
+/* ---- async.c ---- */
 
-int late_plan(struct program *, struct err *);
-void late_drop(struct program *);
+int async_plan(struct program *, struct err *);
+void async_destroy(struct program *);
 
 #endif

@@ -26,16 +26,16 @@ static int connect(struct program *p, int i, struct err *e)
                          .out = &node->value,
                          .rows_back = rows_back(p),
                          .train = p->desc.train,
-                         .first = p->desc.paired ? p->desc.rows : 0,
+                         .rows_s1 = p->desc.paired ? p->desc.rows : 0,
                          .be = n->be,
                          .cfg = n->cfg->path,
                          .loss = NAN,
                          .weight = 1 };
     l->self = mem_alloc(1, m->ops->size + 1);
-    size_t room = (size_t)m->nin + 1; /* one more for a sum: see fold_sums */
-    l->in = mem_alloc(room, sizeof *l->in);
-    l->add = mem_alloc(room, sizeof *l->add);
-    node->keep_in = mem_alloc(room, sizeof *node->keep_in);
+    size_t capacity = (size_t)m->nin + 1; /* one more for a sum: see fold_sums */
+    l->in = mem_alloc(capacity, sizeof *l->in);
+    l->add = mem_alloc(capacity, sizeof *l->add);
+    node->keep_in = mem_alloc(capacity, sizeof *node->keep_in);
     if (!l->self || !l->in || !l->add || !node->keep_in)
         return fail(e, E_MEM, "%s: not enough memory", l->cfg);
     memcpy(l->self, m->self, m->ops->size);

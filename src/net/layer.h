@@ -30,18 +30,19 @@ struct buffer {
 struct pass {
     struct backend *be;
     int train;
-    int hold;  /* keep what is computed from data but not differentiated (bandwidths) as in the pass before */
-    int add;   /* parameter gradients: add to those of the sub-mini-batches before */
-    int rows;  /* rows in this batch; <= the program's (the last batch of a validation may be short) */
-    int first; /* rows 0..first-1 are S1, first..rows-1 are S2 (first == rows: unpaired) */
-    int scored;           /* rows 0..scored-1 count in the loss */
-    const int *label;     /* host, one a row */
+    int reuse_detached; /* keep what is computed from data but not differentiated (bandwidths) as in the pass
+                           before */
+    int add;            /* parameter gradients: add to those of the sub-mini-batches before */
+    int rows;         /* rows in this batch; <= the program's (the last batch of a validation may be short) */
+    int rows_s1;      /* rows 0..rows_s1-1 are S1, rows_s1..rows-1 are S2 (rows_s1 == rows: unpaired) */
+    int scored;       /* rows 0..scored-1 count in the loss */
+    const int *label; /* host, one a row */
     const int *dev_label; /* the same in backend memory */
     uint64_t seed;
-    uint64_t step;            /* number of the sub-mini-batch since training began: [crop] draws from it */
-    const struct moment *now; /* in backend memory */
-    uint64_t iteration;       /* from 1: warm-ups and every=k go by it */
-    double ce_average;        /* running mean of the CE before this iteration; < 0: none yet */
+    uint64_t step; /* number of the sub-mini-batch since training began: [crop] draws from it */
+    const struct step_state *now; /* in backend memory */
+    uint64_t iteration;           /* from 1: warm-ups and every=k go by it */
+    double ce_average;            /* running mean of the CE before this iteration; < 0: none yet */
     void *scratch;
     struct err *err;
 };
@@ -63,7 +64,7 @@ struct layer {
     enum act sum_act; /* see takes_sum */
     int train;        /* is this program for training */
     int on_host;      /* forward or backward reads or writes tensors on the host; set by build */
-    int first;        /* rows of S1 when the loader delivers two halves, else 0 */
+    int rows_s1;      /* rows of S1 when the loader delivers two halves, else 0 */
     const struct layer_ops *below; /* kind of the previous layer, inert ones left out; NULL: the image */
     double loss;   /* of the last pass: CE, or the layer's own loss before its weight; NaN: none computed */
     double weight; /* of loss in the total, in force in the last pass (lambda); 1 unless the layer sets it */
@@ -98,7 +99,7 @@ int builder_paired(const struct builder *);
 int builder_rows(const struct builder *); /* rows of the forward pass */
 const struct net_config *builder_config(const struct builder *);
 /* Of running statistics: bn_momentum, 0 where stopbackward holds. */
-double builder_pace(const struct builder *);
+double builder_bn_momentum(const struct builder *);
 uint64_t builder_seed(const struct builder *);
 int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
 
@@ -161,9 +162,9 @@ struct layer_ops {
     /* Cfg bodies, NULL-terminated: each is a case in the test suites over the registry. */
     const char *const *examples;
     unsigned flags;
-    /* The layers whose outputs are the inputs, as absolute indices, into at[0..room); returns how many, or an
-     * error. NULL: the previous layer. */
-    int (*inputs)(const struct layer *, int *at, int room, struct err *);
+    /* The layers whose outputs are the inputs, as absolute indices, into at[0..capacity); returns how many,
+     * or an error. NULL: the previous layer. */
+    int (*inputs)(const struct layer *, int *at, int capacity, struct err *);
     /* Checks options against the input shapes; sets out's shape (or identity, or inert). */
     int (*shape)(struct layer *, struct shape *out, struct err *);
     /* Declares parameters and buffers and plans operations. NULL for layers that are always identity. */
@@ -172,11 +173,11 @@ struct layer_ops {
     int (*refresh)(struct layer *, struct err *);
     int (*forward)(struct layer *, const struct pass *);
     int (*backward)(struct layer *, const struct pass *);
-    void (*drop)(struct layer *);                                /* plans; NULL: none */
+    void (*destroy)(struct layer *);                             /* plans; NULL: none */
     void (*wants)(const struct layer *, struct pairing_wants *); /* with LAYER_PAIRED */
     /* Turns what builder_loss held, in layer->loss, into the layer's own. NULL: divides by the scored rows.
      */
-    int (*settle)(struct layer *, struct err *);
+    int (*finish_loss)(struct layer *, struct err *);
     /* In training the program may let a layer do the sum that follows it: it gets what is added as in[1], and
      * out is sum_act(what it was + in[1]); the gradient of in[1] is overwritten. sum: the activation of a
      * layer that is such a sum and no more, else -1. takes_sum: can this layer do it? NULL: no. */

@@ -64,7 +64,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
     struct norm_desc d = { .in = in,
                            .train = 1,
                            .splits = first ? 2 : 1,
-                           .first = first ? first : builder_rows(b),
+                           .rows_s1 = first ? first : builder_rows(b),
                            .rows_back = l->rows_back,
                            .act = act,
                            .addend = l->nin > 1 ? &l->in[1]->x : NULL };
@@ -72,7 +72,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
     builder_scratch(b, s->norm_plan.scratch_bytes);
     s->stats = builder_buffer(b, s->norm_plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->norm_plan.workspace_bytes, LIFE_PASS);
-    s->pace = builder_pace(b);
+    s->bn_momentum = builder_bn_momentum(b);
     return s->stats && s->workspace ? OK : layer_no_memory(l, e);
 }
 
@@ -136,8 +136,8 @@ int linear_forward(struct layer *l, const struct pass *p)
     if (s->norm) {
         t = step_data(s, l, 1);
         TRY(ops->norm->forward(&s->norm_plan, map, l->nin > 1 ? l->in[1]->x.data : NULL, param_w(s->scale),
-                               param_w(s->bias), param_w(s->mean), param_w(s->var), s->pace, s->stats->data,
-                               s->workspace->data, t, p->scratch));
+                               param_w(s->bias), param_w(s->mean), param_w(s->var), s->bn_momentum,
+                               s->stats->data, s->workspace->data, t, p->scratch));
     }
     return s->act_plain ? ops->act->forward(&s->act_plan, t, y, p->scratch) : OK;
 }
@@ -191,11 +191,11 @@ int linear_refresh(struct layer *l, struct err *e)
     return rc;
 }
 
-void linear_drop(struct layer *l)
+void linear_destroy(struct layer *l)
 {
     struct linear *s = l->self;
     const struct backend_ops *ops = l->be->ops;
-    if (s->ops) s->ops->drop(&s->plan);
-    ops->norm->drop(&s->norm_plan);
-    ops->act->drop(&s->act_plan);
+    if (s->ops) s->ops->destroy(&s->plan);
+    ops->norm->destroy(&s->norm_plan);
+    ops->act->destroy(&s->act_plan);
 }

@@ -24,7 +24,7 @@ struct linear {
     struct buffer *folded_w, *folded_b; /* inference */
     struct param *bias, *w, *scale, *mean, *var;
     int act_plain; /* the activation is a step of its own */
-    double pace;
+    double bn_momentum;
 };
 
 /* As in struct layer_ops, for layers whose struct begins with a struct linear. */
@@ -32,6 +32,6 @@ int linear_build(struct layer *, struct builder *, struct err *);
 int linear_refresh(struct layer *, struct err *);
 int linear_forward(struct layer *, const struct pass *);
 int linear_backward(struct layer *, const struct pass *);
-void linear_drop(struct layer *);
+void linear_destroy(struct layer *);
 
 #endif

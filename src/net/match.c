@@ -222,7 +222,7 @@ static int one_class(const struct match_options *o, struct pool *p, int d, doubl
                      double *sigma, double *match)
 {
     TRY(measure(o, p, d));
-    if (!o->hold) {
+    if (!o->reuse_detached) {
         memcpy(p->sort, p->d2, pairs(p->n) * sizeof(double));
         double own = median(p->sort, pairs(p->n)); /* 0: all rows are equal, nothing to match */
         *sigma = own > 0 && o->bandwidth != BANDWIDTH_MEDIAN ? common : own;
@@ -266,7 +266,7 @@ int match_compute(const struct match_options *o, int classes, int d, const struc
     int from = o->conditional ? 0 : -1, to = o->conditional ? classes : 0;
     int k_total = !o->conditional ? 1 : o->present ? count_present(&p, classes, d, one, two) : classes;
     double common = o->fixed;
-    if (o->bandwidth == BANDWIDTH_POOLED && !o->hold)
+    if (o->bandwidth == BANDWIDTH_POOLED && !o->reuse_detached)
         TRY(pooled_median(o, &p, classes, d, one, two, &common));
     for (int k = from; k < to; k++) {
         double *s = sigma + (k < 0 ? 0 : k);

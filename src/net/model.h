@@ -37,7 +37,7 @@ size_t model_param_bytes(const struct net *, int train);
 /* Numbers of the largest parameter. */
 size_t model_largest(const struct net *);
 /* As if no program had been opened yet. */
-void model_drop_params(struct net *);
+void model_destroy_params(struct net *);
 /* Does the update move it? */
 int model_moves(const struct param *);
 /* Dense host copy of w (or of v, with the packing of w), and back. */
@@ -45,7 +45,7 @@ int model_get(const struct param *, const void *from, real *host);
 int model_set(const struct param *, void *to, const real *host);
 /* Bare codes come from the backend, and what a device has met only sync tells: fills *e with it, behind what
  * is known already. e->code was OK before the call that gave rc. Returns rc. */
-int model_told(const struct net *, int rc, struct err *e);
+int attach_device_error(const struct net *, int rc, struct err *e);
 /* Those return a bare code: says whose parameters they were. */
 int model_explain(const struct param *, int rc, struct err *);
 /* "cfg/a.cfg:14: [convolutional] (layer 3)" into buf. */

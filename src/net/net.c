@@ -332,16 +332,16 @@ int net_keep_images(struct net *n, const struct images_desc *d, int *kept, struc
 {
     const struct backend_ops *ops = n->be->ops;
     double bytes = (double)d->n * d->c * d->h * d->w;
-    *kept = ops->images && bytes < (double)ops->room(n->be) / 2;
+    *kept = ops->images && bytes < (double)ops->free_bytes(n->be) / 2;
     if (e) e->code = OK;
-    return *kept ? model_told(n, ops->images->plan(n->be, d, &n->images, e), e) : OK;
+    return *kept ? attach_device_error(n, ops->images->plan(n->be, d, &n->images, e), e) : OK;
 }
 
 void net_close(struct net *n)
 {
     if (!n) return;
-    model_drop_params(n);
-    if (n->be->ops->images) n->be->ops->images->drop(&n->images);
+    model_destroy_params(n);
+    if (n->be->ops->images) n->be->ops->images->destroy(&n->images);
     for (int i = 0; n->layer && i < n->n; i++) {
         mem_free(n->layer[i].self);
         mem_free(n->layer[i].in);
@@ -351,7 +351,7 @@ void net_close(struct net *n)
     mem_free(n);
 }
 
-int model_told(const struct net *n, int rc, struct err *e)
+int attach_device_error(const struct net *n, int rc, struct err *e)
 {
     struct err met = { 0 };
     if (rc == E_DEVICE) n->be->ops->sync(n->be, &met);

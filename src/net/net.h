@@ -53,7 +53,7 @@ struct net {
     struct model_layer *layer;
     struct param **param; /* in .weights order */
     int nparam;
-    struct moment *now; /* in training nets, with the plan of the update: in backend memory */
+    struct step_state *now; /* in training nets, with the plan of the update: in backend memory */
     struct images_plan images;
     int follows; /* the device has kept the later part of it since the step before */
     struct sgd_plan sgd;
@@ -111,11 +111,11 @@ int net_keep_images(struct net *, const struct images_desc *, int *kept, struct 
 
 struct step {
     const float *x;          /* host: rows x c x h x w; NULL where there is: */
-    const struct move *move; /* host: rows */
+    const struct crop *move; /* host: rows */
     const int *label;        /* host: rows; NULL in inference without loss */
-    int rows, first;         /* as in struct batch */
+    int rows, rows_s1;       /* as in struct batch */
     int add;                 /* not the first sub-mini-batch of this update */
-    int hold;                /* see struct pass */
+    int reuse_detached;      /* see struct pass */
     uint64_t number;         /* of the sub-mini-batch since training began */
     uint64_t iteration;      /* from 1 */
     int update;              /* program_submit: the update follows, */
@@ -135,7 +135,7 @@ int program_train(struct program *, const struct step *, struct step_stats *, st
 
 /* The same, and the update after it where the step says so, without waiting for its stats where the device
  * works on its own. So many iterations may be submitted before their stats are read: */
-int program_room(const struct program *);
+int program_max_in_flight(const struct program *);
 int program_submit(struct program *, const struct step *, struct err *);
 /* Waits for all that was submitted; then program_stats gives the stats of each step, in their order. (seconds
  * and extra_seconds are not known late.) E_NUMBER: something was not finite in that step, and no update has

@@ -66,7 +66,7 @@ static int update(struct net *n, double rate, struct err *e)
 int net_update(struct net *n, double rate, struct err *e)
 {
     if (e) e->code = OK;
-    TRY(model_told(n, update(n, rate, e), e));
+    TRY(attach_device_error(n, update(n, rate, e), e));
     n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
     return OK;
 }

@@ -41,7 +41,7 @@ int model_explain(const struct param *p, int rc, struct err *e)
     if (!rc) return OK;
     model_name(p->net, p->layer, name, sizeof name);
     fail(e, rc, "%s: its parameters cannot be moved: %s", name, err_text(rc));
-    return model_told(p->net, rc, e);
+    return attach_device_error(p->net, rc, e);
 }
 
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
@@ -67,7 +67,7 @@ size_t model_largest(const struct net *n)
     return most;
 }
 
-void model_drop_params(struct net *n)
+void model_destroy_params(struct net *n)
 {
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
@@ -77,7 +77,7 @@ void model_drop_params(struct net *n)
         mem_free(p->host);
         mem_free(p);
     }
-    n->be->ops->sgd->drop(&n->sgd);
+    n->be->ops->sgd->destroy(&n->sgd);
     n->be->ops->free(n->be, n->now);
     n->now = NULL;
     mem_free(n->param);

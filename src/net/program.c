@@ -14,10 +14,10 @@ struct builder {
 
 struct backend *builder_backend(const struct builder *b) { return b->p->net->be; }
 int builder_train(const struct builder *b) { return b->p->desc.train; }
-int builder_paired(const struct builder *b) { return b->node->l.first; }
+int builder_paired(const struct builder *b) { return b->node->l.rows_s1; }
 int builder_rows(const struct builder *b) { return b->p->rows; }
 const struct net_config *builder_config(const struct builder *b) { return &b->p->net->config; }
-double builder_pace(const struct builder *b)
+double builder_bn_momentum(const struct builder *b)
 {
     return b->p->net->layer[b->node->l.index].frozen ? 0 : b->p->net->config.bn_momentum;
 }
@@ -214,7 +214,7 @@ static int plan_memory(struct program *p, struct err *e)
     return OK;
 }
 
-/* Sizes that do not fit become SIZE_MAX, which check_room refuses. */
+/* Sizes that do not fit become SIZE_MAX, which check_free_bytes refuses. */
 static size_t round_up(size_t n) { return n > SIZE_MAX - 63 ? SIZE_MAX : (n + 63) / 64 * 64; }
 static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a; }
 
@@ -222,7 +222,7 @@ static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a;
 static size_t label_bytes(const struct program *p)
 {
     size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
-    return round_up(rows * sizeof *p->dev_label) + round_up(moves * sizeof *p->dev_move);
+    return round_up(rows * sizeof *p->dev_label) + round_up(moves * sizeof *p->dev_crop);
 }
 
 /* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
@@ -252,7 +252,7 @@ static void bind(struct program *p)
     p->scratch = fixed; /* first, so that it is aligned as well as the backend can: libraries work there */
     fixed += round_up(p->scratch_bytes);
     p->dev_label = (int *)(void *)fixed;
-    p->dev_move = (struct move *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
+    p->dev_crop = (struct crop *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
     fixed += label_bytes(p);
     p->image = (real *)(void *)host;
     host += round_up(shape_row(p->input.x.shape) * sizeof(real));
@@ -287,19 +287,19 @@ static int busiest_layer(const struct program *p)
 
 /* Refuses what cannot fit before asking for it, and says how much it would be and what would fit: all but the
  * parameters is in proportion to the rows. */
-static int check_room(const struct program *p, size_t params, struct err *e)
+static int check_free_bytes(const struct program *p, size_t params, struct err *e)
 {
     size_t rows = sum(sum(p->arena_bytes, p->fixed_bytes), p->host_bytes), total = sum(rows, params);
-    size_t room = p->net->be->ops->room(p->net->be), each = rows / (size_t)p->rows + 1;
-    if (total <= room && total < SIZE_MAX) return OK;
-    size_t fit = (room > params ? room - params : 0) / each / (size_t)(p->rows / p->desc.rows);
+    size_t free_bytes = p->net->be->ops->free_bytes(p->net->be), each = rows / (size_t)p->rows + 1;
+    if (total <= free_bytes && total < SIZE_MAX) return OK;
+    size_t fit = (free_bytes > params ? free_bytes - params : 0) / each / (size_t)(p->rows / p->desc.rows);
     int at = busiest_layer(p);
     return fail(
         e, E_MEM,
         "%s: a mini-batch of %d needs %zu MiB, most in use at layer %d, [%s] in line %d, and %zu MiB are "
         "free, enough for one of %zu: lower batch or raise subdivisions",
         p->net->cfg->path, p->desc.rows, total >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
-        room >> 20, fit);
+        free_bytes >> 20, fit);
 }
 
 static int allocate(struct program *p, int creates, struct err *e)
@@ -311,7 +311,7 @@ static int allocate(struct program *p, int creates, struct err *e)
     if (creates && !params && p->net->nparam)
         return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
     if (p->desc.plan_only) return OK;
-    TRY(check_room(p, params, e));
+    TRY(check_free_bytes(p, params, e));
     TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
     TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
     p->host = mem_alloc(p->host_bytes, 1);
@@ -357,12 +357,12 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (!rc) rc = keep_features(p, e);
     if (!rc) rc = build_layers(p, creates, e);
     if (!rc) rc = allocate(p, creates, e);
-    if (!rc) rc = late_plan(p, e);
+    if (!rc) rc = async_plan(p, e);
     if (!rc && !d->train && !d->plan_only) rc = program_refresh(p, e);
     if (rc) {
-        model_told(n, rc, e);
+        attach_device_error(n, rc, e);
         program_close(p);
-        if (creates) model_drop_params(n);
+        if (creates) model_destroy_params(n);
         return rc;
     }
     *out = p;
@@ -374,7 +374,7 @@ void program_close(struct program *p)
     if (!p) return;
     for (int i = 0; p->node && i < p->n; i++) {
         struct node *node = &p->node[i];
-        if (node->l.self && node->used && node->l.ops->drop) node->l.ops->drop(&node->l);
+        if (node->l.self && node->used && node->l.ops->destroy) node->l.ops->destroy(&node->l);
         mem_free(node->l.self);
         mem_free(node->l.in);
         mem_free(node->l.add);
@@ -385,7 +385,7 @@ void program_close(struct program *p)
         mem_free(c);
     }
     struct backend *be = p->net->be;
-    late_drop(p);
+    async_destroy(p);
     be->ops->free(be, p->arena);
     be->ops->free(be, p->fixed);
     mem_free(p->host);

@@ -42,15 +42,15 @@ static int run_layer(struct program *p, int i, int back, const struct pass *pass
     return explain(l, rc, e);
 }
 
-/* late: losses are read late, and the device's part of the moment is the host's only at the beginning. */
-static int upload_moment(struct program *p, const struct step *s, int late)
+/* late: losses are read late, and the device's part of the step state is the host's only at the beginning. */
+static int upload_step_state(struct program *p, const struct step *s, int async)
 {
     struct net *n = p->net;
-    struct moment now = {
+    struct step_state now = {
         .step = s->number, .iteration = s->iteration, .rate = s->rate, .ce_average = n->ce_average
     };
-    size_t bytes = late && n->follows ? offsetof(struct moment, ce_sum) : sizeof now;
-    n->follows = late;
+    size_t bytes = async && n->follows ? offsetof(struct step_state, ce_sum) : sizeof now;
+    n->follows = async;
     return n->be->ops->upload(n->be, n->now, &now, bytes);
 }
 
@@ -60,8 +60,8 @@ static int fill_image(struct program *p, const struct step *s)
     struct backend *be = p->net->be;
     size_t image = shape_row(p->input.x.shape);
     if (s->move) {
-        TRY(be->ops->upload(be, p->dev_move, s->move, (size_t)s->rows * sizeof *s->move));
-        return be->ops->images->show(&p->net->images, p->dev_move, s->rows, &p->input.x);
+        TRY(be->ops->upload(be, p->dev_crop, s->move, (size_t)s->rows * sizeof *s->move));
+        return be->ops->images->show(&p->net->images, p->dev_crop, s->rows, &p->input.x);
     }
     if (sizeof(real) == sizeof(float))
         return be->ops->write(be, &p->input.x, 0, s->rows, (const real *)(const void *)s->x, 0);
@@ -72,17 +72,17 @@ static int fill_image(struct program *p, const struct step *s)
     return OK;
 }
 
-int run_fill(struct program *p, const struct step *s, int late, struct pass *pass, struct err *e)
+int run_fill(struct program *p, const struct step *s, int async, struct pass *pass, struct err *e)
 {
     const struct net *n = p->net;
     struct backend *be = n->be;
     *pass = (struct pass){ .be = be,
                            .train = p->desc.train,
-                           .hold = s->hold,
+                           .reuse_detached = s->reuse_detached,
                            .add = s->add,
                            .rows = s->rows,
-                           .first = s->first,
-                           .scored = s->first,
+                           .rows_s1 = s->rows_s1,
+                           .scored = s->rows_s1,
                            .label = s->label,
                            .dev_label = s->label ? p->dev_label : NULL,
                            .seed = n->seed,
@@ -94,7 +94,7 @@ int run_fill(struct program *p, const struct step *s, int late, struct pass *pas
                            .err = e };
     if (e) e->code = OK;
     if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
-    if (p->desc.train) TRY(upload_moment(p, s, late));
+    if (p->desc.train) TRY(upload_step_state(p, s, async));
     TRY(fill_image(p, s));
     return s->label ? be->ops->upload(be, p->dev_label, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
@@ -113,9 +113,9 @@ int run_backward(struct program *p, const struct pass *pass, struct step_stats *
     return OK;
 }
 
-int run_settle(struct layer *l, int scored, struct err *e)
+int finish_loss(struct layer *l, int scored, struct err *e)
 {
-    if (l->ops->settle) return l->ops->settle(l, e);
+    if (l->ops->finish_loss) return l->ops->finish_loss(l, e);
     l->loss /= scored;
     return OK;
 }
@@ -127,7 +127,7 @@ static int fetch_losses(struct program *p, const struct pass *pass)
         struct layer *l = &p->node[i].l;
         if (!l->loss_sum) continue;
         TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
-        TRY(run_settle(l, pass->scored, pass->err));
+        TRY(finish_loss(l, pass->scored, pass->err));
     }
     return OK;
 }
@@ -182,7 +182,7 @@ static int train(struct program *p, const struct step *s, struct step_stats *sta
     TRY(fetch_losses(p, &pass));
     run_add_stats(p, stats);
     if (!isfinite(stats->ce) || !isfinite(stats->center)) {
-        pass.hold = 1;
+        pass.reuse_detached = 1;
         return blame(p, &pass, e);
     }
     return run_backward(p, &pass, stats, e);
@@ -191,7 +191,7 @@ static int train(struct program *p, const struct step *s, struct step_stats *sta
 int program_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
 {
     double start = wall_clock();
-    TRY(model_told(p->net, train(p, s, stats, e), e));
+    TRY(attach_device_error(p->net, train(p, s, stats, e), e));
     TRY(p->net->be->ops->sync(p->net->be, e));
     stats->seconds = wall_clock() - start;
     return OK;
@@ -224,7 +224,7 @@ static int infer(struct program *p, const struct step *s, float *prob, double *c
 
 int program_infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
 {
-    return model_told(p->net, infer(p, s, prob, ce, e), e);
+    return attach_device_error(p->net, infer(p, s, prob, ce, e), e);
 }
 
 int program_feature_size(const struct program *p)
@@ -237,7 +237,7 @@ int program_features(struct program *p, int rows, real *features, struct err *e)
     if (p->feature < 0) return fail(e, E_ARG, "%s: no features are kept", p->net->cfg->path);
     if (e) e->code = OK;
     int rc = p->net->be->ops->read(p->net->be, &p->node[p->feature].l.out->x, 0, rows, features);
-    return model_told(p->net, rc, e);
+    return attach_device_error(p->net, rc, e);
 }
 
 int program_refresh(struct program *p, struct err *e)
@@ -246,7 +246,7 @@ int program_refresh(struct program *p, struct err *e)
     for (int i = 0; i < p->n; i++) {
         struct layer *l = &p->node[i].l;
         if (p->node[i].used && l->ops->refresh)
-            TRY(model_told(p->net, explain(l, l->ops->refresh(l, e), e), e));
+            TRY(attach_device_error(p->net, explain(l, l->ops->refresh(l, e), e), e));
     }
     return OK;
 }

@@ -12,14 +12,14 @@ int sample_open(struct sample *s, int total, size_t size, uint64_t seed, struct 
 {
     size_t n;
     *s = (struct sample){ .size = size, .total = total };
-    s->room = total < SAMPLE_ROWS ? total : SAMPLE_ROWS;
+    s->capacity = total < SAMPLE_ROWS ? total : SAMPLE_ROWS;
     s->key = rng_key(seed, RNG_SAMPLE, 0);
-    if (mem_mul((size_t)s->room, size, &n)) n = SIZE_MAX; /* refused by mem_alloc */
+    if (mem_mul((size_t)s->capacity, size, &n)) n = SIZE_MAX; /* refused by mem_alloc */
     s->x = mem_alloc(n, sizeof *s->x);
-    s->label = mem_alloc((size_t)s->room, sizeof *s->label);
+    s->label = mem_alloc((size_t)s->capacity, sizeof *s->label);
     if (s->x && s->label) return OK;
     sample_close(s);
-    return fail(e, E_MEM, "no memory for %d feature vectors of %zu numbers", s->room, size);
+    return fail(e, E_MEM, "no memory for %d feature vectors of %zu numbers", s->capacity, size);
 }
 
 void sample_close(struct sample *s)
@@ -32,7 +32,7 @@ void sample_close(struct sample *s)
 
 int sample_wants(struct sample *s)
 {
-    int take = sampler_takes(s->key, s->asked, s->total - s->asked, s->room - s->chosen);
+    int take = sampler_takes(s->key, s->asked, s->total - s->asked, s->capacity - s->chosen);
     s->asked++;
     s->chosen += take;
     return take;

@@ -153,7 +153,7 @@ static int evaluate_batch(struct evaluation *v, const struct batch *b, struct er
     double ce = 0;
     int n;
     TRY(readable_rows(v, b, &x, &n, e));
-    struct step s = { .x = x, .label = v->label, .rows = n, .first = n };
+    struct step s = { .x = x, .label = v->label, .rows = n, .rows_s1 = n };
     if (n) TRY(program_infer(v->program, &s, v->prob, &ce, e));
     v->ce += ce;
     TRY(count_batch(v, b, e));

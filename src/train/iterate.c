@@ -24,13 +24,13 @@ static int submit_part(struct trainer *t, struct pending *now, const struct batc
                       .move = b->move,
                       .label = b->label,
                       .rows = b->rows,
-                      .first = b->first,
+                      .rows_s1 = b->rows_s1,
                       .add = part > 0,
                       .number = b->number,
                       .iteration = now->iteration,
                       .update = part == t->net->config.subdivisions - 1,
                       .rate = now->rate };
-    now->program = b->rows > b->first ? t->paired : t->plain;
+    now->program = b->rows > b->rows_s1 ? t->paired : t->plain;
     if (!part) now->number = b->number;
     return program_submit(now->program, &s, e);
 }
@@ -65,7 +65,7 @@ static int add_up(const struct trainer *t, const struct pending *it, struct tota
     return OK;
 }
 
-static double pace_add(struct pace *p, double seconds)
+static double throughput_add(struct throughput *p, double seconds)
 {
     p->clock += seconds;
     p->at[++p->n % (PACE_WINDOW + 1)] = p->clock;
@@ -102,7 +102,7 @@ static void fill_line(struct trainer *t, const struct pending *it, const struct 
     l->match_share = l->seconds > 0 ? sum->extra / l->seconds : 0;
     l->rate = it->rate;
     l->burn_in = l->iteration < (uint64_t)c->burn_in ? c->burn_in : 0;
-    double per_iteration = pace_add(&t->pace, wall);
+    double per_iteration = throughput_add(&t->throughput, wall);
     l->images_per_second = per_iteration > 0 ? (double)trainer_batch(t->net) / per_iteration : 0;
     l->eta_seconds = eta(t, l->iteration, per_iteration);
 }
@@ -161,11 +161,11 @@ int trainer_iterate(struct trainer *t, struct err *e)
 
 int trainer_full(const struct trainer *t)
 {
-    return t->npending && t->npending >= program_room(t->pending[t->npending - 1].program);
+    return t->npending && t->npending >= program_max_in_flight(t->pending[t->npending - 1].program);
 }
 
 /* Iterations that were waited for together took equally long, as far as anybody knows. */
-int trainer_settle(struct trainer *t, struct err *e)
+int trainer_drain(struct trainer *t, struct err *e)
 {
     int n = t->npending;
     if (t->plain) TRY(program_pull(t->plain, e));

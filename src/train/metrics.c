@@ -74,12 +74,12 @@ static int load(const char *path, char **text, struct err *e)
 /* Moves a file with rows out of the way; other files than ours stay where they are, and are refused later. */
 static int set_aside(const char *path, const char *text, const struct notes *notes, struct err *e)
 {
-    size_t n = strlen(header), room = strlen(path) + 16;
+    size_t n = strlen(header), capacity = strlen(path) + 16;
     if (strncmp(text, header, n) || !text[n + strspn(text + n, "\r\n")]) return OK;
-    char *name = mem_alloc(room, 1);
+    char *name = mem_alloc(capacity, 1);
     if (!name) return fail(e, E_MEM, "no memory for a file name");
     int k = 1, bad = OK;
-    do snprintf(name, room, "%s.%d", path, k);
+    do snprintf(name, capacity, "%s.%d", path, k);
     while (!access(name, F_OK) && k++ < MOST_ASIDE);
     if (k > MOST_ASIDE || rename(path, name))
         bad =

@@ -65,10 +65,10 @@ void metrics_close(struct metrics *);
 
 /* A fixed random subset of rows, chosen on the way through `total` candidates. */
 struct sample {
-    real *x; /* room x size */
+    real *x; /* capacity x size */
     int *label;
-    int n, room; /* rows kept; wanted */
-    size_t size; /* numbers a row */
+    int n, capacity; /* rows kept; wanted */
+    size_t size;     /* numbers a row */
     uint64_t key;
     int asked, chosen, total;
 };
@@ -84,7 +84,7 @@ int sample_distances(const struct sample *, int threads, double *same, double *a
 enum { PACE_WINDOW = 32 };
 
 /* Time spent in the latest iterations, loading included and validation not. */
-struct pace {
+struct throughput {
     double clock, at[PACE_WINDOW + 1]; /* a ring of readings of the clock, which starts at 0 */
     uint64_t n;                        /* iterations so far */
 };
@@ -110,7 +110,7 @@ struct trainer {
     int saved; /* this run has written files.last */
     struct metrics metrics;
     struct progress p;
-    struct pace pace;
+    struct throughput throughput;
     struct pending pending[MOST_PENDING];
     int npending;
     double began;         /* when the first of them was submitted */
@@ -121,9 +121,9 @@ uint64_t trainer_batch(const struct net *); /* images of S1 per update */
 double trainer_epoch(const struct trainer *, uint64_t seen);
 /* Submits and counts one iteration. After a failure the weights are those of the iteration before. */
 int trainer_iterate(struct trainer *, struct err *);
-int trainer_full(const struct trainer *); /* no more may be submitted before trainer_settle */
+int trainer_full(const struct trainer *); /* no more may be submitted before trainer_drain */
 /* Waits for what was submitted and reports it, an iteration after the other. After a failure the counters and
  * the weights are those before the iteration that failed. */
-int trainer_settle(struct trainer *, struct err *);
+int trainer_drain(struct trainer *, struct err *);
 
 #endif

@@ -237,7 +237,7 @@ static int save_final(struct trainer *t, struct err *e)
     return rc ? rc : rc_last;
 }
 
-static int settle(struct trainer *t, int ending, struct err *e)
+static int validate_and_save(struct trainer *t, int ending, struct err *e)
 {
     struct err failed = { 0 };
     int validated = validation_due(t), rc = validated ? validate(t, e) : OK;
@@ -251,10 +251,10 @@ static int settle(struct trainer *t, int ending, struct err *e)
 }
 
 /* What was submitted before an iteration failed is reported before the failure; the first failure counts. */
-static int settle_first(struct trainer *t, int rc, struct err *e)
+static int drain_first(struct trainer *t, int rc, struct err *e)
 {
     struct err first = { 0 };
-    int earlier = trainer_settle(t, &first);
+    int earlier = trainer_drain(t, &first);
     if (earlier) *e = first;
     return earlier ? earlier : rc;
 }
@@ -263,15 +263,15 @@ static int run(struct trainer *t, struct err *e)
 {
     for (int ending = 0; !ending;) {
         int rc = trainer_iterate(t, e);
-        if (rc) return give_up(t, settle_first(t, rc, e), e);
+        if (rc) return give_up(t, drain_first(t, rc, e), e);
         ending = reached_end(t) || (t->o->stop && *t->o->stop);
         int due = ending || validation_due(t) || saving_due(t);
         if (!due && !trainer_full(t)) continue;
-        if ((rc = trainer_settle(t, e))) return give_up(t, rc, e);
+        if ((rc = trainer_drain(t, e))) return give_up(t, rc, e);
         if (!due) continue;
         /* The last update can be the one that overflows; no later iteration stumbles over it. */
         if ((rc = net_check_finite(t->net, e))) return give_up(t, rc, e);
-        TRY(settle(t, ending, e));
+        TRY(validate_and_save(t, ending, e));
     }
     return OK;
 }

@@ -29,7 +29,7 @@ struct contender {
     struct net *net;
     struct program *plain, *paired; /* as a training run has them */
     float *x;
-    struct move *move; /* instead of x, where images stay on the device */
+    struct crop *move; /* instead of x, where images stay on the device */
     int *label;
     uint64_t last; /* iteration; from 1 */
 };
@@ -161,13 +161,13 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
                           .move = c->move,
                           .label = c->label,
                           .rows = two ? 2 * net->mini : net->mini,
-                          .first = net->mini,
+                          .rows_s1 = net->mini,
                           .number = n - 1,
                           .iteration = n,
                           .update = 1,
                           .rate = RATE };
         TRY(program_submit(p, &s, e));
-        if (++waiting < program_room(p) && i + 1 < count) continue;
+        if (++waiting < program_max_in_flight(p) && i + 1 < count) continue;
         TRY(settle(c, p, &s, &extra, e));
         waiting = 0;
     }
@@ -214,7 +214,7 @@ static void print_ready(const struct contender *c)
 static int play(struct contender *c, struct err *e)
 {
     struct cost cost;
-    int warm_ups = program_room(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
+    int warm_ups = program_max_in_flight(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
     for (int i = 0; i < warm_ups; i++) TRY(play_round(c, &cost, e));
     print_ready(c);
     for (char line[64]; fgets(line, sizeof line, stdin);) {

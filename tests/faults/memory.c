@@ -127,7 +127,7 @@ static int open_all(struct run *r, const char *device, struct err *e)
 
 static int use_all(struct run *r, struct err *e)
 {
-    struct step s = { .x = images, .label = label, .rows = ROWS, .first = ROWS, .iteration = 1 };
+    struct step s = { .x = images, .label = label, .rows = ROWS, .rows_s1 = ROWS, .iteration = 1 };
     struct step_stats stats;
     float prob[ROWS * CLASSES];
     double ce;

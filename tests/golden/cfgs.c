@@ -195,7 +195,7 @@ static int predict(struct session *s, const char *folder, double *seconds, struc
     TRY(program_refresh(s->program, e));
     size_t n = (size_t)s->net->config.width * (size_t)s->net->config.height * (size_t)s->net->config.channels;
     TRY(one_record(&x, folder, "in", n, e));
-    struct step step = { .x = x.data, .rows = 1, .first = 1 };
+    struct step step = { .x = x.data, .rows = 1, .rows_s1 = 1 };
     probe_insert(s->program, s->net->n, s->probe, seen, s);
     double start = now();
     int rc = program_infer(s->program, &step, NULL, NULL, e);

@@ -281,10 +281,10 @@ static int device_memory(struct device *d, const struct vector *v, size_t worksp
     TRY(ops->alloc(d->be, d->x.bytes, &d->x.data, e));
     TRY(ops->alloc(d->be, d->x.bytes, &d->g.data, e));
     TRY(ops->alloc(d->be, rows * sizeof(int), &d->label, e));
-    TRY(ops->alloc(d->be, sizeof(struct moment), &d->now, e));
+    TRY(ops->alloc(d->be, sizeof(struct step_state), &d->now, e));
     TRY(ops->alloc(d->be, sizeof(double), &d->match, e));
     TRY(ops->alloc(d->be, workspace, &d->workspace, e));
-    TRY(ops->upload(d->be, d->now, &(struct moment){ .iteration = 1 }, sizeof(struct moment)));
+    TRY(ops->upload(d->be, d->now, &(struct step_state){ .iteration = 1 }, sizeof(struct step_state)));
     for (int s = 0, row = 0; s < 2; row += v->half[s++].m) {
         size_t n = (size_t)v->half[s].m;
         TRY(ops->write(d->be, &d->x, row, v->half[s].m, v->half[s].h, 0));
@@ -324,7 +324,7 @@ static int on_device(struct device *d, const struct vector *v, struct errors *x,
     TRY(ops->match->plan(d->be, &desc, &p, e));
     int rc = device_memory(d, v, p.workspace_bytes, e);
     if (!rc) rc = device_step(d, v, &p, x);
-    ops->match->drop(&p);
+    ops->match->destroy(&p);
     return rc;
 }
 
@@ -401,7 +401,7 @@ static int net_step(struct program *program, const struct vector *v, struct back
         memcpy(label + s * m, v->half[s].label, m * sizeof *label);
     }
     if (!rc) {
-        struct step step = { .x = in, .label = label, .rows = 2 * (int)m, .first = (int)m, .iteration = 1 };
+        struct step step = { .x = in, .label = label, .rows = 2 * (int)m, .rows_s1 = (int)m, .iteration = 1 };
         probe_insert(program, NET_LAYERS, probe, seen, &w);
         rc = program_train(program, &step, &stats, e);
         probe_remove(program, NET_LAYERS, probe);

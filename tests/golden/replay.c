@@ -145,7 +145,7 @@ static int run_step(struct replay *r, struct err *e)
     struct step step = { .x = x->data,
                          .label = labels,
                          .rows = net->mini,
-                         .first = net->mini,
+                         .rows_s1 = net->mini,
                          .add = part > 0,
                          .number = (uint64_t)r->step,
                          .iteration = iteration };

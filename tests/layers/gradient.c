@@ -26,7 +26,7 @@ static double loss_at(struct bed *b, int own)
 {
     struct err e = { 0 };
     struct step_stats s;
-    b->step.hold = 1;
+    b->step.reuse_detached = 1;
     ok(program_train(b->p, &b->step, &s, &e), &e);
     return total(b, own);
 }

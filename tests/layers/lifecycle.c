@@ -60,7 +60,7 @@ static void infer(struct bed *b, int rows, float *prob)
     size_t image = shape_row(program_input(p)->x.shape);
     for (int i = 0; i < BED_ROWS; i += rows) {
         int n = BED_ROWS - i < rows ? BED_ROWS - i : rows;
-        struct step s = { .x = b->x + (size_t)i * image, .label = b->label + i, .rows = n, .first = n };
+        struct step s = { .x = b->x + (size_t)i * image, .label = b->label + i, .rows = n, .rows_s1 = n };
         double ce;
         ok(program_infer(p, &s, prob + i * b->net->classes, &ce, &e), &e);
         assert_true(isfinite(ce));

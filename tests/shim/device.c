@@ -42,7 +42,7 @@ int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
 void dev_use(int index) { (void)index; }
 void dev_close(stream_t s) { (void)s; }
 
-size_t dev_room(void) { return mem_room(); }
+size_t dev_free_bytes(void) { return mem_free_bytes(); }
 
 int dev_alloc(void **out, size_t bytes, struct err *e)
 {
@@ -91,13 +91,13 @@ int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, call(); }
 int dev_await(event_t event) { return (void)event, call(); }
 
 /* Kernels run when they are launched: what is written down cannot be run again. */
-int dev_record(stream_t s)
+int dev_capture_begin(stream_t s)
 {
     (void)s;
     recording = device_records;
     return recording ? OK : E_ARG;
 }
-int dev_recorded(stream_t s, struct recording **r, struct err *e)
+int dev_capture_end(stream_t s, struct capture **r, struct err *e)
 {
     (void)s;
     *r = NULL;
@@ -105,6 +105,6 @@ int dev_recorded(stream_t s, struct recording **r, struct err *e)
     recording = 0;
     return fail(e, E_DEVICE, "recording a step: not on the host");
 }
-int dev_replay(stream_t s, const struct recording *r) { return (void)s, (void)r, E_ARG; }
-void dev_forget(struct recording *r) { (void)r; }
+int dev_launch(stream_t s, const struct capture *r) { return (void)s, (void)r, E_ARG; }
+void dev_capture_destroy(struct capture *r) { (void)r; }
 int dev_sync(stream_t s, struct err *e) { return (void)s, told(call(), "the GPU", e); }

@@ -322,7 +322,7 @@ static int one_pass(struct replay *r, int pass, int rows, struct err *e)
     struct step step = { .x = r->x,
                          .label = r->label,
                          .rows = rows,
-                         .first = net->mini,
+                         .rows_s1 = net->mini,
                          .add = part > 0,
                          .number = (uint64_t)pass,
                          .iteration = (uint64_t)(pass / net->config.subdivisions) + 1 };

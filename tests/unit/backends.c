@@ -225,7 +225,7 @@ static void apply(struct bench *b, struct tensor *y, enum act act)
     struct tensor out = { .shape = y->shape };
     assert_int_equal(b->be->ops->act->plan(b->be, &d, &out, &p, &e), OK);
     assert_int_equal(b->be->ops->act->forward(&p, y->data, y->data, grab(b, p.scratch_bytes)), OK);
-    b->be->ops->act->drop(&p);
+    b->be->ops->act->destroy(&p);
 }
 
 static void apply_slope(struct bench *b, const struct tensor *y, struct tensor *g, enum act act, int rows)
@@ -237,7 +237,7 @@ static void apply_slope(struct bench *b, const struct tensor *y, struct tensor *
     assert_int_equal(b->be->ops->act->plan(b->be, &d, &out, &p, &e), OK);
     assert_int_equal(
         b->be->ops->act->backward(&p, NULL, y->data, g->data, g->data, 0, grab(b, p.scratch_bytes)), OK);
-    b->be->ops->act->drop(&p);
+    b->be->ops->act->destroy(&p);
 }
 
 /* ---- convolution, dense ---- */
@@ -271,7 +271,7 @@ static void linear_infer(struct bench *b, const struct linear_case *k, const str
     assert_int_equal(ops->forward(&p, x->data, w, bias, y->data, grab(b, p.scratch_bytes)), OK);
     if (!p.fused) apply(b, y, k->act);
     keep_tensor(b, "inference", y, y->shape.n);
-    ops->drop(&p);
+    ops->destroy(&p);
 }
 
 static void linear(struct bench *b, const void *arg)
@@ -319,9 +319,9 @@ static void linear(struct bench *b, const void *arg)
     keep(b, "gw", host_gw, nw);
     keep_vector(b, "gbias", gbias, (size_t)k->out);
     linear_infer(b, k, &x, &y, &p, w, k->bias ? bias : NULL);
-    ops->drop(&p);
-    ops->drop(&p);
-    b->be->ops->conv->drop(&maker);
+    ops->destroy(&p);
+    ops->destroy(&p);
+    b->be->ops->conv->destroy(&maker);
 }
 
 static void conv(void **state)
@@ -347,7 +347,8 @@ static void conv(void **state)
         { { 2, 1, 9, 9 }, 6, 5, 1, 0, 1, 2, 0, 1, 0, 0, 0, ACT_RELIE },
         { { 2, 128, 4, 4 }, 128, 3, 1, 0, 1, 1, 1, 1, 1, 0, 0, ACT_STAIR },
         { { 2, 3, 10, 10 }, 16, 3, 2, 0, 1, 2, 0, 1, 0, 0, 0, ACT_RAMP },
-        { { 5, 32, 2, 2 }, 48, 3, 1, 1, 1, 5, 1, 1, 1, 1, 0, ACT_RELU }, /* these are dense maps: small.c */
+        { { 5, 32, 2, 2 }, 48, 3, 1, 1, 1, 5, 1, 1, 1, 1, 0, ACT_RELU }, /* these are dense maps:
+                                                                            conv_as_gemm.c */
         { { 5, 48, 2, 2 }, 16, 3, 1, 1, 1, 3, 0, 1, 0, 1, 0, ACT_LOGISTIC },
         { { 5, 16, 2, 2 }, 32, 3, 1, 1, 1, 4, 0, 0, 1, 0, 0, ACT_LEAKY },
         { { 4, 16, 1, 2 }, 16, 3, 1, 1, 1, 4, 1, 1, 0, 0, 0, ACT_MISH },
@@ -382,7 +383,7 @@ static void dense_map(void **state)
 
 struct norm_case {
     struct shape in;
-    int splits, first, rows_back, blocked, add, in_place, started;
+    int splits, rows_s1, rows_back, blocked, add, in_place, started;
     enum act act;
     int offset; /* is added to x */
 };
@@ -400,7 +401,7 @@ static void norm_infer(struct bench *b, const struct norm_case *k, const struct 
                      OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "inference", &y, y.shape.n);
-    b->be->ops->norm->drop(&p);
+    b->be->ops->norm->destroy(&p);
 }
 
 /* Adds to every number, which stays one that bfloat16 holds exactly. */
@@ -420,7 +421,7 @@ static void norm(struct bench *b, const void *arg)
     struct linear_plan maker = { 0 };
     struct norm_plan p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
-    struct norm_desc d = { &x, 1, k->splits, k->first, k->rows_back, k->act, NULL };
+    struct norm_desc d = { &x, 1, k->splits, k->rows_s1, k->rows_back, k->act, NULL };
     const struct norm_ops *ops = b->be->ops->norm;
     assert_int_equal(ops->plan(b->be, &d, &y, &p, &e), OK);
     size_t c = (size_t)k->in.c;
@@ -449,14 +450,15 @@ static void norm(struct bench *b, const void *arg)
     keep_vector(b, "gscale", gscale, c);
     keep_vector(b, "gbias", gbias, c);
     norm_infer(b, k, &x, (const real *[]){ scale, bias, mean, var });
-    ops->drop(&p);
-    ops->drop(&p);
-    b->be->ops->conv->drop(&maker);
+    ops->destroy(&p);
+    ops->destroy(&p);
+    b->be->ops->conv->destroy(&maker);
 }
 
 static void batch_norm(void **state)
 {
-    /* shape, splits, first, rows_back, blocked, add, in place, running statistics there, activation, mean */
+    /* shape, splits, rows_s1, rows_back, blocked, add, in place, running statistics there, activation, mean
+     */
     static const struct norm_case cases[] = {
         { { 4, 64, 5, 5 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU, 0 },
         { { 4, 17, 5, 5 }, 1, 4, 4, 1, 1, 1, 1, ACT_RELU, 0 },
@@ -524,7 +526,7 @@ static void running(struct bench *b, const void *arg)
                      OK);
     keep_vector(b, "mean", mean, c);
     keep_vector(b, "var", var, c);
-    b->be->ops->norm->drop(&p);
+    b->be->ops->norm->destroy(&p);
 }
 
 static void running_norm(void **state)
@@ -537,7 +539,7 @@ static void running_norm(void **state)
 /* Normalisation, a sum, an activation: as one operation where the device has it, else as two. */
 struct sum_case {
     struct shape in;
-    int splits, first, rows_back, add, no_gaddend;
+    int splits, rows_s1, rows_back, add, no_gaddend;
     enum act act;
 };
 
@@ -553,7 +555,7 @@ static void normed_sum(struct bench *b, const void *arg)
     struct norm_desc d = { .in = &x,
                            .train = 1,
                            .splits = k->splits,
-                           .first = k->first,
+                           .rows_s1 = k->rows_s1,
                            .rows_back = k->rows_back,
                            .act = fused ? k->act : ACT_LINEAR,
                            .addend = fused ? &u : NULL };
@@ -595,8 +597,8 @@ static void normed_sum(struct bench *b, const void *arg)
     if (!k->no_gaddend) keep_tensor(b, "gaddend", &gu, k->rows_back);
     keep_vector(b, "gscale", gscale, c);
     keep_vector(b, "gbias", gbias, c);
-    ops->norm->drop(&p);
-    ops->join->drop(&join);
+    ops->norm->destroy(&p);
+    ops->join->destroy(&join);
 }
 
 static void normed_sums(void **state)
@@ -641,8 +643,8 @@ static void constant_norm(void **state)
         assert_int_equal(b.be->ops->read(b.be, &y, 0, shape.n, value), OK);
         for (size_t i = 0; i < n; i++) assert_true(value[i] == bias[i / (n / 4 / c) % c]);
         for (size_t i = 0; i < c; i++) assert_true(var[i] == 0);
-        b.be->ops->norm->drop(&p);
-        b.be->ops->conv->drop(&maker);
+        b.be->ops->norm->destroy(&p);
+        b.be->ops->conv->destroy(&maker);
         bench_close(&b);
     }
 }
@@ -675,9 +677,9 @@ static void act(struct bench *b, const void *arg)
                                                gx.data, k->add, scratch),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    b->be->ops->act->drop(&p);
-    b->be->ops->act->drop(&p);
-    b->be->ops->conv->drop(&maker);
+    b->be->ops->act->destroy(&p);
+    b->be->ops->act->destroy(&p);
+    b->be->ops->conv->destroy(&maker);
 }
 
 static void activations(void **state)
@@ -696,24 +698,24 @@ static void drop(struct bench *b, const void *arg)
     const struct act_case *k = arg;
     struct err e;
     struct linear_plan maker = { 0 };
-    struct drop_plan p;
+    struct dropout_plan p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
-    struct drop_desc d = { &x, k->rows_back, 0.3, 77 };
-    struct moment now = { .step = 5 };
+    struct dropout_desc d = { &x, k->rows_back, 0.3, 77 };
+    struct step_state now = { .step = 5 };
     void *then = grab(b, sizeof now);
     b->be->ops->upload(b->be, then, &now, sizeof now);
-    assert_int_equal(b->be->ops->drop->plan(b->be, &d, &y, &p, &e), OK);
+    assert_int_equal(b->be->ops->dropout->plan(b->be, &d, &y, &p, &e), OK);
     void *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 1);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->drop->forward(&p, then, x.data, y.data, scratch), OK);
+    assert_int_equal(b->be->ops->dropout->forward(&p, then, x.data, y.data, scratch), OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
-    assert_int_equal(b->be->ops->drop->backward(&p, then, gy.data, gx.data, k->add, scratch), OK);
+    assert_int_equal(b->be->ops->dropout->backward(&p, then, gy.data, gx.data, k->add, scratch), OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    b->be->ops->drop->drop(&p);
-    b->be->ops->drop->drop(&p);
-    b->be->ops->conv->drop(&maker);
+    b->be->ops->dropout->destroy(&p);
+    b->be->ops->dropout->destroy(&p);
+    b->be->ops->conv->destroy(&maker);
 }
 
 static void dropout(void **state)
@@ -762,14 +764,14 @@ static void pool(struct bench *b, const void *arg)
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
     assert_int_equal(b->be->ops->pool->backward(&p, workspace, gy.data, gx.data, k->add, scratch), OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    b->be->ops->pool->drop(&p);
-    b->be->ops->pool->drop(&p);
+    b->be->ops->pool->destroy(&p);
+    b->be->ops->pool->destroy(&p);
     d.train = 0;
     assert_int_equal(b->be->ops->pool->plan(b->be, &d, &y, &p, &e), OK);
     assert_int_equal(b->be->ops->pool->forward(&p, x.data, y.data, NULL, scratch), OK);
     keep_tensor(b, "inference", &y, y.shape.n);
-    b->be->ops->pool->drop(&p);
-    b->be->ops->conv->drop(&maker);
+    b->be->ops->pool->destroy(&p);
+    b->be->ops->conv->destroy(&maker);
 }
 
 static void pooling(void **state)
@@ -855,9 +857,9 @@ static void join(struct bench *b, const void *arg)
     assert_int_equal(ops->backward(&p, y.data, gy.data, gx, k->add, scratch), OK);
     for (int i = 0; i < nin; i++)
         if (gx[i]) keep_tensor(b, i == 0 ? "ga" : i == 1 ? "gb" : "gc", &g[i], k->rows_back);
-    ops->drop(&p);
-    ops->drop(&p);
-    for (int i = 0; i < nin; i++) b->be->ops->conv->drop(&maker[i]);
+    ops->destroy(&p);
+    ops->destroy(&p);
+    for (int i = 0; i < nin; i++) b->be->ops->conv->destroy(&maker[i]);
 }
 
 static void joining(void **state)
@@ -959,9 +961,9 @@ static void softmax(struct bench *b, const void *arg)
                                    gx.data, k->add, scratch),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    ops->drop(&p);
-    ops->drop(&p);
-    b->be->ops->conv->drop(&maker);
+    ops->destroy(&p);
+    ops->destroy(&p);
+    b->be->ops->conv->destroy(&maker);
 }
 
 static void softmaxes(void **state)
@@ -997,7 +999,7 @@ struct match_case {
     double warmup;
     enum grain grain; /* features: any; whole numbers; nearly those; most of them 0; all 0; one NaN */
     struct match_options o;
-    int hold;
+    int reuse_detached;
 };
 
 struct match_bed {
@@ -1005,7 +1007,7 @@ struct match_bed {
     struct tensor x, gx;
     int *label, *dev_label, *old_label;
     real *old_h; /* NULL: there is none yet */
-    struct moment now;
+    struct step_state now;
     void *then;
     double value;
 };
@@ -1033,7 +1035,7 @@ static void match_step(struct bench *b, struct match_bed *t, uint64_t s)
     assert_int_equal(b->be->ops->write(b->be, &t->x, 0, (int)rows, x, 0), OK);
     for (size_t i = 0; i < rows; i++) t->label[i] = (int)rng_below(40 + s, i, (uint64_t)k->classes + 2) - 1;
     b->be->ops->upload(b->be, t->dev_label, t->label, rows * sizeof(int));
-    t->now = (struct moment){ .iteration = 6 + s, .ce_average = s ? -1 : .5 };
+    t->now = (struct step_state){ .iteration = 6 + s, .ce_average = s ? -1 : .5 };
     b->be->ops->upload(b->be, t->then, &t->now, sizeof t->now);
 }
 
@@ -1064,7 +1066,8 @@ static void match_device(struct bench *b, struct match_bed *t, const struct matc
 {
     double *loss = grab(b, sizeof *loss);
     const struct match_ops *ops = b->be->ops->match;
-    assert_int_equal(ops->forward(p, t->then, t->x.data, t->dev_label, old, t->k->hold, loss, workspace), OK);
+    assert_int_equal(
+        ops->forward(p, t->then, t->x.data, t->dev_label, old, t->k->reuse_detached, loss, workspace), OK);
     b->be->ops->download(b->be, &t->value, loss, sizeof *loss);
     if (isnan(t->value)) t->value = -2;
     assert_int_equal(ops->backward(p, workspace, t->gx.data, t->k->add), OK);
@@ -1087,7 +1090,7 @@ static struct match_bed match_bed(struct bench *b, const struct match_case *k)
 static void match_remember(struct bench *b, struct match_bed *t, const struct match_memory *old)
 {
     size_t rows = (size_t)t->x.shape.n, n = shape_count(t->x.shape);
-    if (t->k->hold) {
+    if (t->k->reuse_detached) {
         keep_vector(b, "memory", old->h, n);
         return;
     }
@@ -1130,7 +1133,7 @@ static void match(struct bench *b, const void *arg)
         if (k->grain != BAD) keep_tensor(b, "gx", &t.gx, k->rows_back);
         if (k->memory) match_remember(b, &t, &old);
     }
-    if (ops) ops->drop(&p), ops->drop(&p);
+    if (ops) ops->destroy(&p), ops->destroy(&p);
 }
 
 static void matching(void **state)
@@ -1176,7 +1179,7 @@ static void matching(void **state)
 struct center_case {
     int classes;
     struct shape in;
-    int rows_back, scored, add, move, hold;
+    int rows_back, scored, add, move, reuse_detached;
 };
 
 /* As layers/center.c does on the host. */
@@ -1198,8 +1201,8 @@ static double center_host(struct bench *b, const struct center_case *k, const st
         double z = (double)h[i] - (double)state->centers[at];
         loss += z * z / 2;
         g[i] = (real)(weight * z / k->scored);
-        if (!k->hold) state->sum[at] -= (real)z;
-        if (!k->hold && i % d == 0) state->count[label[i / d]]++;
+        if (!k->reuse_detached) state->sum[at] -= (real)z;
+        if (!k->reuse_detached && i % d == 0) state->count[label[i / d]]++;
     }
     b->be->ops->write(b->be, gx, 0, k->rows_back, g, k->add);
     return loss;
@@ -1210,7 +1213,7 @@ static double center_device(struct bench *b, const struct center_case *k, const 
 {
     const struct center_ops *ops = b->be->ops->center;
     struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3 };
-    struct moment now = { .iteration = 3, .ce_average = -1 };
+    struct step_state now = { .iteration = 3, .ce_average = -1 };
     struct center_plan p;
     struct err e;
     void *then = grab(b, sizeof now), *loss = grab(b, sizeof(double));
@@ -1218,11 +1221,12 @@ static double center_device(struct bench *b, const struct center_case *k, const 
     b->be->ops->upload(b->be, then, &now, sizeof now);
     assert_int_equal(ops->plan(b->be, &d, &p, &e), OK);
     void *scratch = grab(b, p.scratch_bytes);
-    assert_int_equal(ops->forward(&p, x->data, label, k->scored, k->move, k->hold, state, loss, scratch), OK);
+    assert_int_equal(
+        ops->forward(&p, x->data, label, k->scored, k->move, k->reuse_detached, state, loss, scratch), OK);
     b->be->ops->download(b->be, &value, loss, sizeof value);
     assert_int_equal(ops->backward(&p, then, x->data, label, k->scored, state, gx->data, k->add), OK);
-    ops->drop(&p);
-    ops->drop(&p);
+    ops->destroy(&p);
+    ops->destroy(&p);
     return value;
 }
 
@@ -1278,7 +1282,7 @@ static void update(struct bench *b, const void *arg)
                                      { w2, v2, g2, few * sizeof(real), NULL, 2, 0 } };
     struct sgd_desc d = { item, 2, 0.9, 0.25 };
     struct sgd_plan p;
-    struct moment now = { .rate = .1 };
+    struct step_state now = { .rate = .1 };
     struct err e;
     void *then = grab(b, sizeof now);
     b->be->ops->upload(b->be, then, &now, sizeof now);
@@ -1300,7 +1304,7 @@ static void update(struct bench *b, const void *arg)
     b->be->ops->upload(b->be, (char *)g + (n - 1) * sizeof(real), &odd[2], sizeof(real));
     assert_int_equal(b->be->ops->sgd->check(&p, &bad), OK);
     assert_int_equal(bad, 0);
-    b->be->ops->sgd->drop(&p);
+    b->be->ops->sgd->destroy(&p);
 }
 
 static void sgd(void **state) { both(state, update, NULL, "sgd"); }
@@ -1311,22 +1315,22 @@ static void records(void **state)
     enum { KEPT = 3 };
     struct bench b;
     struct err e;
-    struct record_plan p;
-    struct moment now = { .ce_average = -1 };
+    struct loss_ring_plan p;
+    struct step_state now = { .ce_average = -1 };
     bench_open(&b, *state, 2);
-    const struct record_ops *ops = b.be->ops->records;
+    const struct loss_ring_ops *ops = b.be->ops->loss_ring;
     double *loss = grab(&b, 2 * sizeof *loss), average = 2;
     const double *const losses[] = { loss, loss + 1 };
     const int is_ce[] = { 1, 0 };
-    struct record_desc d = { losses, is_ce, 2, KEPT, 10, 2, 2 };
-    struct moment *then = grab(&b, sizeof now);
+    struct loss_ring_desc d = { losses, is_ce, 2, KEPT, 10, 2, 2 };
+    struct step_state *then = grab(&b, sizeof now);
     if (ops) assert_int_equal(ops->plan(b.be, &d, &p, &e), OK);
     for (int step = 0; ops && step < 8;
          step++) { /* iterations of two; the last has a loss that is not finite */
         double value[] = { 10. + step, step < 7 ? (double)step : (double)NAN }, record[KEPT * 3];
         now.step = (uint64_t)step;
         b.be->ops->upload(b.be, loss, value, sizeof value);
-        b.be->ops->upload(b.be, then, &now, step ? offsetof(struct moment, ce_sum) : sizeof now);
+        b.be->ops->upload(b.be, then, &now, step ? offsetof(struct step_state, ce_sum) : sizeof now);
         assert_int_equal(ops->push(&p, then, step % 2), OK);
         assert_int_equal(ops->pull(&p, record), OK);
         assert_true(record[step % KEPT * 3] == 10. + step);
@@ -1339,8 +1343,8 @@ static void records(void **state)
         b.be->ops->download(b.be, &now, then, sizeof now);
         assert_true(fabs(now.ce_average - average) < 1e-12);
         assert_true(now.ce_sum == 0 && now.stop == STOP_LOSS);
-        ops->drop(&p);
-        ops->drop(&p);
+        ops->destroy(&p);
+        ops->destroy(&p);
     }
     bench_close(&b);
 }
@@ -1351,12 +1355,12 @@ static void guarded(void **state)
     struct bench b;
     struct err e;
     struct sgd_plan p;
-    struct moment now = { .rate = .1 };
+    struct step_state now = { .rate = .1 };
     bench_open(&b, *state, 2);
     const struct sgd_ops *ops = b.be->ops->sgd;
     real w[4] = { 1, 2, 3, 4 }, g[4] = { 1, 1, 1, 1 }, got[4];
     void *at[3] = { grab(&b, sizeof w), grab(&b, sizeof w), grab(&b, sizeof w) };
-    struct moment *then = grab(&b, sizeof now);
+    struct step_state *then = grab(&b, sizeof now);
     const struct sgd_item item = { at[0], at[1], at[2], sizeof w, NULL, 1, 0 };
     struct sgd_desc d = { &item, 1, 0, 1 };
     assert_int_equal(ops->plan(b.be, &d, &p, &e), OK);
@@ -1374,7 +1378,7 @@ static void guarded(void **state)
         b.be->ops->download(b.be, &now, then, sizeof now);
         assert_int_equal(now.stop, step ? STOP_GRADIENT : 0);
     }
-    ops->drop(&p);
+    ops->destroy(&p);
     bench_close(&b);
 }
 
@@ -1387,7 +1391,7 @@ static void images(void **state)
     };
     struct bench b;
     struct images_plan p;
-    struct move move[ROWS];
+    struct crop move[ROWS];
     uint8_t pixels[N * C * H * W];
     float mean[4], scale[4], made[C * H * W];
     struct err e;
@@ -1417,8 +1421,8 @@ static void images(void **state)
     real last[C * H * W], *noisy = noise(&b, shape_count(x.shape), 1) + ROWS * C * H * W;
     assert_int_equal(b.be->ops->read(b.be, &x, ROWS, 1, last), OK);
     assert_memory_equal(last, noisy, sizeof last);
-    if (ops) ops->drop(&p);
-    if (ops) ops->drop(&p);
+    if (ops) ops->destroy(&p);
+    if (ops) ops->destroy(&p);
     bench_close(&b);
 }
 
@@ -1443,7 +1447,7 @@ static void rows(void **state)
     assert_memory_equal(part, back + 4 * row, row * sizeof *back);
     assert_int_equal(b.be->ops->read(b.be, &t, 4, 2, part), E_ARG);
     assert_int_equal(b.be->ops->write(b.be, &t, -1, 1, part, 0), E_ARG);
-    b.be->ops->conv->drop(&maker);
+    b.be->ops->conv->destroy(&maker);
     bench_close(&b);
 }
 
@@ -1483,7 +1487,7 @@ static void refusals(void **state)
     d.a = &a;
     d.b = &c;
     assert_int_equal(b.be->ops->join->plan_add(b.be, &d, &y, &p, &e), E_ARG);
-    b.be->ops->join->drop(&p);
+    b.be->ops->join->destroy(&p);
     bench_close(&b);
 }
 

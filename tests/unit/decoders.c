@@ -42,7 +42,7 @@ static struct encoded load_jpeg(int i)
     return f;
 }
 
-static void drop(struct encoded *f) { mem_free((void *)f->x); }
+static void destroy(struct encoded *f) { mem_free((void *)f->x); }
 
 /* As planes of RGB; NULL when the decoder passes. */
 static uint8_t *planes(const struct decoder *d, const struct encoded *f, int shorter, int *w, int *h)

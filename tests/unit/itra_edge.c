@@ -467,7 +467,7 @@ static void refuse_in_a_net(const char *device)
     ok(program_open(&program, net, &desc, &e), &e);
     const float x[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, NAN, 1 };
     const int label[4] = { 0, 1, 0, 1 };
-    struct step step = { .x = x, .label = label, .rows = 4, .first = 2, .iteration = 1 };
+    struct step step = { .x = x, .label = label, .rows = 4, .rows_s1 = 2, .iteration = 1 };
     struct step_stats stats;
     assert_int_equal(program_train(program, &step, &stats, &e), E_NUMBER);
     assert_non_null(strstr(e.msg, "[itra] (layer 1): a feature is not finite"));
@@ -490,7 +490,7 @@ static void held_bandwidth(void **state)
     setup(&f, 9, 9, 5, 3, 14);
     assert_int_equal(compute(&f), OK);
     held = f;
-    held.o.hold = 1;
+    held.o.reuse_detached = 1;
     assert_int_equal(compute(&held), OK);
     assert_true(held.match == f.match);
     assert_memory_equal(held.sigma, f.sigma, sizeof f.sigma);

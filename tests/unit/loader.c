@@ -144,7 +144,7 @@ static const struct batch *next(struct loader *l)
 static uint64_t digest(uint64_t h, const struct batch *b)
 {
     h = rng_mix(h ^ b->number);
-    h = rng_mix(h ^ ((uint64_t)b->rows << 32 | (uint64_t)b->first));
+    h = rng_mix(h ^ ((uint64_t)b->rows << 32 | (uint64_t)b->rows_s1));
     for (int i = 0; i < b->rows; i++)
         h = rng_mix(h ^ ((uint64_t)(uint32_t)b->sample[i] << 32 | (uint32_t)b->label[i]));
     for (int i = 0; i < b->rows * PIXELS; i++) {
@@ -233,7 +233,7 @@ static void moves_say_what_the_batch_is(void **state)
         assert_int_equal(a->rows, b->rows);
         assert_memory_equal(a->label, b->label, (size_t)a->rows * sizeof *a->label);
         for (int i = 0; i < a->rows * PIXELS; i++) {
-            struct move m = b->move[i / PIXELS];
+            struct crop m = b->move[i / PIXELS];
             int x = i % SIDE, y = i % PIXELS / SIDE + m.top;
             x = (m.mirror ? SIDE - 1 - x : x) + m.left;
             float v = 0;
@@ -283,7 +283,7 @@ static void epochs_straddle_batches(void **state)
     int seen[2][SAMPLES] = { { 0 } };
     for (int n = 0; n < 12; n++) { /* 300 rows: 5 epochs */
         const struct batch *b = next(l);
-        assert_int_equal(b->first, 25);
+        assert_int_equal(b->rows_s1, 25);
         assert_int_equal(b->rows, 50);
         for (int i = 0; i < 50; i++) {
             assert_int_equal(b->label[i], f.d->label[b->sample[i]]);
@@ -308,9 +308,9 @@ static void class_pairs(void **state)
     struct loader *l = open_loader(&f, &o);
     for (int n = 0; n < 50; n++) {
         const struct batch *b = next(l);
-        for (int i = 0; i < b->first; i++) {
-            assert_int_equal(b->label[i], b->label[b->first + i]);
-            assert_int_not_equal(b->sample[i], b->sample[b->first + i]);
+        for (int i = 0; i < b->rows_s1; i++) {
+            assert_int_equal(b->label[i], b->label[b->rows_s1 + i]);
+            assert_int_not_equal(b->sample[i], b->sample[b->rows_s1 + i]);
         }
         loader_release(l, b);
     }
@@ -333,7 +333,7 @@ static void pairs_now_and_then(void **state)
     for (int n = 0; n < 36; n++) {
         const struct batch *a = next(one), *b = next(two);
         int paired = (n / 2 + 1) % 3 == 0;
-        assert_int_equal(b->first, 10);
+        assert_int_equal(b->rows_s1, 10);
         assert_int_equal(b->rows, paired ? 20 : 10);
         assert_memory_equal(a->sample, b->sample, 10 * sizeof(int));
         assert_memory_equal(a->x, b->x, 10 * PIXELS * sizeof(float));
@@ -375,7 +375,7 @@ static void validation_in_order(void **state)
     const struct batch *b;
     while ((b = next(l))) {
         assert_int_equal(b->rows, at < 20 ? 10 : 5);
-        assert_int_equal(b->first, b->rows);
+        assert_int_equal(b->rows_s1, b->rows);
         for (int i = 0; i < b->rows; i++, at++) {
             assert_int_equal(b->sample[i], at);
             assert_int_equal(b->label[i], at % CLASSES);
@@ -410,9 +410,9 @@ static void unreadable_in_training(void **state)
             for (int i = 0; i < b->rows; i++) {
                 assert_true(b->sample[i] >= 0 && (b->sample[i] < 3 || b->sample[i] >= 5));
                 assert_int_equal(b->label[i], f.d->label[b->sample[i]]);
-                if (kinds[k] != PAIR_CLASS || i < b->first) continue;
-                assert_int_equal(b->label[i], b->label[i - b->first]);
-                assert_int_not_equal(b->sample[i], b->sample[i - b->first]);
+                if (kinds[k] != PAIR_CLASS || i < b->rows_s1) continue;
+                assert_int_equal(b->label[i], b->label[i - b->rows_s1]);
+                assert_int_not_equal(b->sample[i], b->sample[i - b->rows_s1]);
             }
             loader_release(l, b);
         }

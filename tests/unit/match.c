@@ -154,7 +154,7 @@ static void pooled_and_held(void **state)
     assert_true(run(&s, &o, sigma) == pooled);
     assert_true(sigma[0] == 2.5 && sigma[1] == 2.5);
     o.bandwidth = BANDWIDTH_MEDIAN;
-    o.hold = 1; /* sigma is taken as it is */
+    o.reuse_detached = 1; /* sigma is taken as it is */
     assert_true(run(&s, &o, sigma) == pooled && sigma[0] == 2.5);
     sigma[0] = sigma[1] = 100;
     double wide = run(&s, &o, sigma);
@@ -326,7 +326,7 @@ static void gradient_is_the_derivative(void **state)
         real g[2][18];
         run(&s, &o, sigma);
         for (int k = 0; k < 2; k++) memcpy(g[k], s.g[k], (size_t)s.half[k].m * 3 * sizeof(real));
-        o.hold = 1;
+        o.reuse_detached = 1;
         for (int k = 0; k < 2; k++)
             for (int r = 0; r < s.half[k].m * 3; r++) {
                 real kept = s.h[k][r], up = (real)((double)kept + step), down = (real)((double)kept - step);

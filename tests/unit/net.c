@@ -62,7 +62,7 @@ static void a_net_without_parameters(void **state)
     (void)state;
     ok(tiny_open(&t, NET(4) "[avgpool]\n[softmax]\n", &e), &e);
     struct step s = {
-        .x = images, .label = (const int[]){ 0, 0, 0, 0 }, .rows = 4, .first = 4, .iteration = 1
+        .x = images, .label = (const int[]){ 0, 0, 0, 0 }, .rows = 4, .rows_s1 = 4, .iteration = 1
     };
     assert_int_equal(program_open(&none, t.net, &refused, &e), E_ARG);
     ok(program_open(&second, t.net, &train, &e), &e);
@@ -112,7 +112,7 @@ static void dead_branches(void **state)
     struct err e = { 0 };
     struct program *tight;
     struct step_stats s;
-    struct step step = { .x = images, .label = label, .rows = 4, .first = 4, .iteration = 1 };
+    struct step step = { .x = images, .label = label, .rows = 4, .rows_s1 = 4, .iteration = 1 };
     struct program_desc d = { .rows = 4, .train = 1, .guard = 1 };
     double g = tiny_g(&t, 0, 0), ce = tiny_train(&t, images, label, 0).ce;
     ok(program_open(&tight, t.net, &d, &e), &e);
@@ -237,14 +237,14 @@ static void overrides(void **state)
 
 /* A device that says how little it has, and counts who asks nevertheless. */
 static struct backend_ops poor;
-static size_t poor_room;
+static size_t poor_free_bytes;
 static int poor_asked;
 static const struct backend_ops *rich;
 
 static size_t room(struct backend *be)
 {
     (void)be;
-    return poor_room;
+    return poor_free_bytes;
 }
 
 static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
@@ -256,9 +256,9 @@ static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
 static void impoverish(struct tiny *x, size_t bytes)
 {
     poor = *(rich = x->be->ops);
-    poor.room = room;
+    poor.free_bytes = room;
     poor.alloc = alloc;
-    poor_room = bytes;
+    poor_free_bytes = bytes;
     poor_asked = 0;
     x->be->ops = &poor;
 }
@@ -289,7 +289,7 @@ static void too_large_is_refused_before_memory_is_asked_for(void **state)
             tiny_close(&t);
             continue;
         }
-        poor_room = total; /* the net is as before: with more memory it opens */
+        poor_free_bytes = total; /* the net is as before: with more memory it opens */
         ok(program_open(&t.p, t.net, &d, &e), &e);
         assert_int_equal(t.net->nparam, 4);
         tiny_train(&t, images, label, 0);
@@ -402,7 +402,7 @@ static struct step_stats train(struct program *p, int rows, uint64_t iteration)
     struct err e = { 0 };
     struct step_stats s;
     struct step step = {
-        .x = images, .label = label, .rows = rows, .first = 4, .iteration = iteration, .number = iteration
+        .x = images, .label = label, .rows = rows, .rows_s1 = 4, .iteration = iteration, .number = iteration
     };
     ok(program_train(p, &step, &s, &e), &e);
     return s;
@@ -488,7 +488,7 @@ static void cross_entropy_and_smoothing(void **state)
         struct err e = { 0 };
         struct program *p;
         struct program_desc d = { .rows = 2 };
-        struct step step = { .x = images, .label = label, .rows = 2, .first = 2 };
+        struct step step = { .x = images, .label = label, .rows = 2, .rows_s1 = 2 };
         double ce;
         float prob[6];
         ok(program_open(&p, t.net, &d, &e), &e);
@@ -512,7 +512,7 @@ static void losses_that_are_not_finite_name_the_layer(void **state)
     struct err e = { 0 };
     struct step_stats s;
     float x[4 * 9];
-    struct step step = { .x = x, .label = label, .rows = 4, .first = 4, .iteration = 1 };
+    struct step step = { .x = x, .label = label, .rows = 4, .rows_s1 = 4, .iteration = 1 };
     real most = sizeof(real) == 4 ? (real)1e25
                                   : (real)1e250; /* its square is too much for one layer after the other */
     (void)state;

@@ -142,10 +142,10 @@ static void sizes_that_do_not_fit(void **state)
     struct act_desc d = { .in = &in, .act = ACT_RELU };
     struct act_plan p;
     assert_int_equal(ops->act->plan(be, &d, &out, &p, &e), E_ARG);
-    ops->act->drop(&p);
+    ops->act->destroy(&p);
     out = tensor(1, 0, 1, 1);
     assert_int_equal(ops->act->plan(be, &d, &out, &p, &e), E_ARG);
-    ops->act->drop(&p);
+    ops->act->destroy(&p);
 }
 
 /* ---- activations --------------------------------------------------------------------------------- */
@@ -250,8 +250,8 @@ static void act_gradient(void **state)
         untouched(gx + N, N, 3);
         DONE(ops->act->backward(&p, kind ? NULL : x, kind ? y : NULL, gy, gy, 0, scratch)); /* in place */
         for (int i = 0; i < N; i++) near_at(gy[i], gx[i] - 3, exact, act_names[a], i, __LINE__);
-        ops->act->drop(&p);
-        ops->act->drop(&p);
+        ops->act->destroy(&p);
+        ops->act->destroy(&p);
     }
 }
 
@@ -296,19 +296,19 @@ static void dropout(void **state)
     (void)state;
     enum { N = 400 };
     struct tensor in = tensor(2, 2, 10, 10), out = in;
-    struct drop_plan p;
+    struct dropout_plan p;
     struct err e;
     real x[N], y[N], g[N];
     noise(x, N, 1);
     for (int third = 0; third <= 3; third++) {
         double probability = third / 3.0;
-        struct drop_desc d = { &in, 1, probability, 77 };
-        const struct moment now = { .step = 5 };
+        struct dropout_desc d = { &in, 1, probability, 77 };
+        const struct step_state now = { .step = 5 };
         uint64_t key = rng_key(77, RNG_DROPOUT, 5);
-        DONE(ops->drop->plan(be, &d, &out, &p, &e));
-        DONE(ops->drop->forward(&p, &now, x, y, scratch));
+        DONE(ops->dropout->plan(be, &d, &out, &p, &e));
+        DONE(ops->dropout->forward(&p, &now, x, y, scratch));
         set(g, N, 1);
-        DONE(ops->drop->backward(&p, &now, x, g, 1, scratch));
+        DONE(ops->dropout->backward(&p, &now, x, g, 1, scratch));
         int dropped = 0;
         for (int i = 0; i < N; i++) {
             int keep = rng_uniform(key, (uint64_t)i) >= probability;
@@ -317,9 +317,9 @@ static void dropout(void **state)
             NEAR(g[i], i < N / 2 ? 1 + y[i] : 1, exact);
         }
         NEAR(dropped / (double)N, probability, .08); /* 3.5 standard deviations */
-        ops->drop->drop(&p);
+        ops->dropout->destroy(&p);
     }
-    assert_true(drop_keep(77, 5, rng_uniform(77, 5))); /* >= */
+    assert_true(dropout_keep(77, 5, rng_uniform(77, 5))); /* >= */
 }
 
 /* ---- convolution and dense ----------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ static void conv_by_hand(void **state)
     t.w[1] = 1; /* the cell above the centre: a convolution with a flipped window would take the one below */
     DONE(t.ops->forward(&t.p, t.x, t.w, NULL, t.y, scratch));
     SAME(t.y, 0, 0, 0, 1, 2, 3, 4, 5, 6);
-    t.ops->drop(&t.p);
+    t.ops->destroy(&t.p);
 }
 
 static void conv_strides_and_groups(void **state)
@@ -375,7 +375,7 @@ static void conv_strides_and_groups(void **state)
     t.d.size = 3, t.d.pad = 1, t.d.stride = 2;
     linear_run(&t);
     SAME(t.y, 12, 16, 24, 28);
-    t.ops->drop(&t.p);
+    t.ops->destroy(&t.p);
     t = linear(ops->conv, tensor(1, 4, 1, 1), tensor(1, 2, 1, 1)); /* w: 2 filters of 2 inputs */
     for (int i = 0; i < 4; i++) t.x[i] = (real)(i + 1), t.w[i] = (real)(10 - i);
     t.d.groups = 2, t.d.train = 0, t.d.act = ACT_LEAKY;
@@ -383,11 +383,11 @@ static void conv_strides_and_groups(void **state)
     linear_run(&t);
     assert_true(t.p.fused);
     SAME(t.y, 10 + 18, .1 * (24 + 28 - 100));
-    t.ops->drop(&t.p);
+    t.ops->destroy(&t.p);
     struct err e;
     t.d.groups = 3;
     assert_int_equal(t.ops->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    t.ops->drop(&t.p);
+    t.ops->destroy(&t.p);
 }
 
 static double linear_value(const void *ctx)
@@ -424,7 +424,7 @@ static void linear_gradients(struct linear *t, size_t nw)
         untouched(gx + nx, MOST - nx, 5);
         untouched(gw + nw, MOST - nw, 5);
         DONE(t->ops->backward(&t->p, t->x, t->w, t->r, NULL, gw, NULL, 0, scratch));
-        t->ops->drop(&t->p);
+        t->ops->destroy(&t->p);
     }
 }
 
@@ -462,12 +462,12 @@ static void dense_by_hand(void **state)
     SAME(host, 1, 0, 0, 1, 1, -1);
     DONE(t.ops->forward(&t.p, t.x, t.w, t.bias, t.y, scratch));
     SAME(t.y, 11, 2, -1, 13, 4, -1);
-    t.ops->drop(&t.p);
+    t.ops->destroy(&t.p);
     t.d.train = 0, t.d.act = ACT_RELU;
     linear_run(&t);
     assert_true(t.p.fused);
     SAME(t.y, 11, 2, 0, 13, 4, 0);
-    t.ops->drop(&t.p);
+    t.ops->destroy(&t.p);
 }
 
 static void dense_gradient(void **state)
@@ -495,9 +495,9 @@ static void norm_plan(struct norm *t)
     assert_true(t->p.stats_bytes <= sizeof kept && t->p.fused);
 }
 
-static void norm_forward(struct norm *t, double pace)
+static void norm_forward(struct norm *t, double bn_momentum)
 {
-    DONE(ops->norm->forward(&t->p, t->x, NULL, t->scale, t->bias, t->mean, t->var, pace,
+    DONE(ops->norm->forward(&t->p, t->x, NULL, t->scale, t->bias, t->mean, t->var, bn_momentum,
                             t->d.train ? kept : NULL, NULL, t->y, scratch));
 }
 
@@ -517,7 +517,7 @@ static void norm_by_hand(void **state)
     norm_forward(&t, .1);
     SAME(t.mean, 2 + .1 * (6 - 2), 4);
     SAME(t.var, 2 + .1 * (8 - 2), 0); /* one variance is not 0: not the first update */
-    ops->norm->drop(&t.p);
+    ops->norm->destroy(&t.p);
     t.d.train = 0;
     t.d.act = ACT_RELU;
     norm_plan(&t);
@@ -525,14 +525,14 @@ static void norm_by_hand(void **state)
     norm_forward(&t, .1);
     SAME(t.y, .5 + 3 * (4 - 2.4) / sqrt(2.6 + 1e-5), 7, .5 + 3 * (8 - 2.4) / sqrt(2.6 + 1e-5), 7);
     SAME(t.mean, 2.4, 4);
-    ops->norm->drop(&t.p);
+    ops->norm->destroy(&t.p);
 }
 
 /* Rows 0,1 and 2,3,4 apart: outputs as of two passes, running statistics moved once. */
 static void norm_halves(void **state)
 {
     (void)state;
-    struct norm t = { .d = { .train = 1, .splits = 2, .first = 2, .rows_back = 5 },
+    struct norm t = { .d = { .train = 1, .splits = 2, .rows_s1 = 2, .rows_back = 5 },
                       .in = tensor(5, 1, 1, 1) };
     const real x[] = { 1, 3, 10, 14, 12 };
     const double a = sqrt(1 + 1e-5), b = sqrt(8 / 3. + 1e-5);
@@ -546,11 +546,11 @@ static void norm_halves(void **state)
     norm_forward(&t, .01);
     SAME(t.mean, 7);
     SAME(t.var, 3);
-    ops->norm->drop(&t.p);
+    ops->norm->destroy(&t.p);
     struct err e;
-    t.d.first = 5;
+    t.d.rows_s1 = 5;
     assert_int_equal(ops->norm->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->norm->drop(&t.p);
+    ops->norm->destroy(&t.p);
 }
 
 static void norm_of_one_value(void **state)
@@ -563,7 +563,7 @@ static void norm_of_one_value(void **state)
     SAME(t.y, 1);
     SAME(t.mean, 9);
     SAME(t.var, 0);
-    ops->norm->drop(&t.p);
+    ops->norm->destroy(&t.p);
 }
 
 static double norm_value(const void *ctx)
@@ -593,14 +593,14 @@ static void norm_gradients(struct norm *t, int add)
     check_slopes("gscale", t->scale, gs, (size_t)t->in.shape.c, add * 5, width, smooth, norm_value, t);
     check_slopes("gbias", t->bias, gb, (size_t)t->in.shape.c, add * 5, width, smooth, norm_value, t);
     for (size_t i = nx; i < all; i++) NEAR(gx[i], t->r[i], 0);
-    ops->norm->drop(&t->p);
+    ops->norm->destroy(&t->p);
 }
 
 static void norm_gradient(void **state)
 {
     (void)state;
     static const struct {
-        int splits, first, rows_back;
+        int splits, rows_s1, rows_back;
         enum act act;
     } cases[] = {
         { 1, 0, 5, ACT_LINEAR }, { 1, 0, 5, ACT_LOGISTIC }, { 2, 2, 5, ACT_TANH },
@@ -610,7 +610,7 @@ static void norm_gradient(void **state)
         for (int add = 0; add < 2; add++) {
             struct norm t = { .d = { .train = 1,
                                      .splits = cases[i].splits,
-                                     .first = cases[i].first,
+                                     .rows_s1 = cases[i].rows_s1,
                                      .rows_back = cases[i].rows_back,
                                      .act = cases[i].act },
                               .in = tensor(5, 3, 2, 2) };
@@ -660,19 +660,19 @@ static void max_by_hand(void **state)
     for (int i = 0; i < 9; i++) t.x[i] = (real)(i - 10); /* outside is -infinity, not 0 */
     DONE(ops->pool->forward(&t.p, t.x, t.y, kept, scratch));
     SAME(t.y, -6, -5, -5, -3, -2, -2, -3, -2, -2);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
     t = pool(POOL_MAX, 3, 2, 2, tensor(1, 1, 4, 4), tensor(1, 1, 2, 2));
     pool_run(&t); /* windows start at -1 and 1 */
     SAME(t.y, 6, 8, 14, 16);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
     t = pool(POOL_MAX, 3, 2, 0, tensor(1, 1, 5, 5), tensor(1, 1, 2, 2));
     pool_run(&t);
     SAME(t.y, 13, 15, 23, 25);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
     t = pool(POOL_MAX, 2, 2, 1, tensor(1, 1, 1, 1), tensor(1, 1, 1, 1));
     pool_run(&t);
     SAME(t.y, 1);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
 }
 
 static void max_ties_and_rows(void **state)
@@ -682,19 +682,19 @@ static void max_ties_and_rows(void **state)
     struct pool t = pool(POOL_MAX, 2, 2, 0, tensor(2, 2, 2, 4), tensor(2, 2, 1, 2));
     pool_run(&t);
     SAME(t.y, 6, 8, 14, 16, 22, 24, 30, 32);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
     t.d.rows_back = 1;
     set(t.x, 32, 3);
     pool_run(&t);
     set(gx, 32, 5);
     DONE(ops->pool->backward(&t.p, kept, t.g, gx, 0, scratch));
     SAME(gx, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 5, 5);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
     t.d.train = 0;
     pool_run(&t);
     assert_int_equal(t.p.workspace_bytes, 0);
     SAME(t.y, 3, 3, 3, 3);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
 }
 
 static void average_by_hand(void **state)
@@ -707,7 +707,7 @@ static void average_by_hand(void **state)
     set(gx, 16, 1);
     DONE(ops->pool->backward(&t.p, kept, t.y, gx, 1, scratch));
     SAME(gx, 1.625, 1.625, 1.625, 1.625, 2.625, 2.625, 2.625, 2.625, 3.625);
-    ops->pool->drop(&t.p);
+    ops->pool->destroy(&t.p);
 }
 
 /* ---- joining ------------------------------------------------------------------------------------- */
@@ -744,25 +744,25 @@ static void add_by_hand(void **state)
     struct add t = addition(tensor(1, 2, 2, 2), tensor(1, 1, 4, 4), 2, 1); /* b larger: every second pixel */
     add_run(&t);
     SAME(t.y, 102, 304, 906, 1108, 5, 6, 7, 8); /* channel 1 is outside of the overlap: no alpha either */
-    ops->join->drop(&t.p);
+    ops->join->destroy(&t.p);
     t = addition(tensor(2, 1, 4, 2), tensor(2, 3, 2, 1), 1,
                  .5); /* b smaller: scattered; and with more channels */
     add_run(&t);
     SAME(t.y, 51, 2, 3, 4, 105, 6, 7, 8, 359, 10, 11, 12, 413, 14, 15, 16);
-    ops->join->drop(&t.p);
+    ops->join->destroy(&t.p);
     t = addition(tensor(1, 1, 1, 3), tensor(1, 1, 1, 3), 1, -.01);
     t.xa[2] = 0;
     t.d.act = ACT_LEAKY;
     add_run(&t);
     SAME(t.y, 0, 0, -.3);
-    ops->join->drop(&t.p);
+    ops->join->destroy(&t.p);
     struct err e;
     t.b = tensor(1, 1, 1, 2);
     assert_int_equal(ops->join->plan_add(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->join->drop(&t.p);
+    ops->join->destroy(&t.p);
     t.b = tensor(1, 1, 2, 3);
     assert_int_equal(ops->join->plan_add(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->join->drop(&t.p);
+    ops->join->destroy(&t.p);
 }
 
 static double add_value(const void *ctx)
@@ -793,7 +793,7 @@ static void add_gradients(struct add *t, int add_a, int add_b)
     untouched(ga + na, MOST - na, 5);
     untouched(gb + nb, MOST - nb, 5);
     DONE(ops->join->backward(&t->p, t->y, t->r, (void *[]){ NULL, NULL }, add, scratch));
-    ops->join->drop(&t->p);
+    ops->join->destroy(&t->p);
 }
 
 static void add_gradient(void **state)
@@ -819,7 +819,7 @@ static void add_to_itself(void **state)
     add_run(&t);
     DONE(ops->join->backward(&t.p, t.y, gy, (void *[]){ g, g }, (const int[]){ 0, 1 }, scratch));
     SAME(g, 5, 50);
-    ops->join->drop(&t.p);
+    ops->join->destroy(&t.p);
 }
 
 static void concat_by_hand(void **state)
@@ -841,7 +841,7 @@ static void concat_by_hand(void **state)
     SAME(gb, 15, 25, 35, 45, 5, 5, 5, 5);
     DONE(ops->join->backward(&p, y, y, (void *[]){ NULL, gb }, (const int[]){ 0, 0 }, scratch));
     SAME(gb, 10, 20, 30, 40, 5, 5, 5, 5);
-    ops->join->drop(&p);
+    ops->join->destroy(&p);
 }
 
 /* ---- softmax ------------------------------------------------------------------------------------- */
@@ -881,11 +881,11 @@ static void softmax_by_hand(void **state)
     NEAR(t.loss, -log(.75), exact);
     DONE(ops->softmax->forward(&t.p, t.x, NULL, 0, t.y, NULL, scratch));
     SAME(t.y, .25, .75, 1, 0);
-    ops->softmax->drop(&t.p);
+    ops->softmax->destroy(&t.p);
     t.d.temperature = .5; /* squares the odds */
     softmax_run(&t);
     SAME(t.y, .1, .9);
-    ops->softmax->drop(&t.p);
+    ops->softmax->destroy(&t.p);
 }
 
 static void softmax_groups_and_smoothing(void **state)
@@ -899,11 +899,11 @@ static void softmax_groups_and_smoothing(void **state)
     real g[4];
     DONE(ops->softmax->backward(&t.p, t.y, t.label, 1, NULL, g, 0, scratch));
     SAME(g, .2 * .8 - .1, .2 * .2 - .1, .8 * .9 - .7, .8 * .1 - .1);
-    ops->softmax->drop(&t.p);
+    ops->softmax->destroy(&t.p);
     struct err e;
     t.d.groups = 3;
     assert_int_equal(ops->softmax->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->softmax->drop(&t.p);
+    ops->softmax->destroy(&t.p);
 }
 
 /* The mean loss of the scored rows, plus <r, p> over the rows that go back. */
@@ -932,7 +932,7 @@ static void softmax_gradient(void **state)
         untouched(g + 18, MOST - 18, 5);
         DONE(ops->softmax->backward(&t.p, t.y, NULL, 0, NULL, g, 0, scratch));
         untouched(g, 18, 0);
-        ops->softmax->drop(&t.p);
+        ops->softmax->destroy(&t.p);
     }
 }
 
@@ -951,11 +951,11 @@ static void sgd_by_hand(void **state)
     struct sgd_plan p;
     struct err e;
     DONE(ops->sgd->plan(be, &d, &p, &e));
-    DONE(ops->sgd->update(&p, &(struct moment){ .rate = .01 }));
+    DONE(ops->sgd->update(&p, &(struct step_state){ .rate = .01 }));
     SAME(v, .9 * .5 + .5 * 2 + .1 * 1, .5 * 8 - .1 * 2, .5);
     SAME(w, 1 - .01 * 1.55, -2 - .01 * 3.8, 3 - .02 * .5);
-    ops->sgd->drop(&p);
-    ops->sgd->drop(&p);
+    ops->sgd->destroy(&p);
+    ops->sgd->destroy(&p);
 }
 
 static void sgd_check(void **state)
@@ -977,7 +977,7 @@ static void sgd_check(void **state)
     g[0] = (real)NAN;
     DONE(ops->sgd->check(&p, &bad));
     assert_int_equal(bad, 0);
-    ops->sgd->drop(&p);
+    ops->sgd->destroy(&p);
 }
 
 int main(void)

@@ -68,7 +68,7 @@ void act_grad(enum act act, size_t n, const float *x, const float *y, const floa
 struct activation {
     const struct cpu *cpu;
     enum act act;
-    struct order order;
+    struct memory_format format;
     size_t rows, rows_back;
     struct op run, back; /* not made: the loops above do it */
     size_t at_sum;       /* in scratch: the gradient before it is added */
@@ -86,7 +86,7 @@ static void activation_drop(struct act_plan *plan)
 
 static int plan_ops(struct activation *s, const struct act_desc *d, struct act_plan *plan, struct err *e)
 {
-    size_t row = s->order.row;
+    size_t row = s->format.row;
     if (dnn_eltwise_known(s->act)) {
         TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * row, PASS_TRAIN, e));
         if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, s->rows_back * row, PASS_DATA, e));
@@ -102,13 +102,13 @@ static int activation_plan(struct backend *be, const struct act_desc *d, struct 
                            struct act_plan *plan, struct err *e)
 {
     *plan = (struct act_plan){ 0 };
-    TRY(order_tensor(out, d->in->layout, e));
+    TRY(format_tensor(out, d->in->layout, e));
     struct activation *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan an activation");
     plan->self = s;
     s->cpu = cpu_of(be);
     s->act = d->act;
-    s->order = order_of(d->in->shape, d->in->layout);
+    s->format = format_of(d->in->shape, d->in->layout);
     s->rows = (size_t)d->in->shape.n;
     s->rows_back = (size_t)d->rows_back;
     int rc = plan_ops(s, d, plan, e);
@@ -156,8 +156,8 @@ static int activation_forward(const struct act_plan *plan, const void *x, void *
     if (s->run.primitive)
         TRY(op_run(&s->run, (const void *[]){ x, y }, scratch));
     else if (s->act != ACT_LINEAR || x != y)
-        cpu_share(s->cpu, s->rows * s->order.row, PIECE, map_part, &k);
-    if (act_apply(s->act, 0) != 0) order_pad(s->cpu, &s->order, s->rows, y);
+        cpu_share(s->cpu, s->rows * s->format.row, PIECE, map_part, &k);
+    if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->format, s->rows, y);
     return OK;
 }
 
@@ -165,7 +165,7 @@ static int activation_backward(const struct act_plan *plan, const void *x, const
                                void *gx, int add, void *scratch)
 {
     const struct activation *s = plan->self;
-    size_t n = s->rows_back * s->order.row;
+    size_t n = s->rows_back * s->format.row;
     struct elements k = { s->act, x, y, gy, gx, add };
     if (!s->back.primitive) {
         if (s->act != ACT_LINEAR || add || gx != gy) cpu_share(s->cpu, n, PIECE, grad_part, &k);
@@ -181,28 +181,28 @@ const struct act_ops cpu_act = {
     .plan = activation_plan,
     .forward = activation_forward,
     .backward = activation_backward,
-    .drop = activation_drop,
+    .destroy = activation_drop,
 };
 
 /* ---- dropout ---- */
 
 struct dropout {
     const struct cpu *cpu;
-    struct order order;
+    struct memory_format format;
     size_t rows, rows_back;
     double probability;
     uint64_t key;
 };
 
-static int dropout_plan(struct backend *be, const struct drop_desc *d, struct tensor *out,
-                        struct drop_plan *plan, struct err *e)
+static int dropout_plan(struct backend *be, const struct dropout_desc *d, struct tensor *out,
+                        struct dropout_plan *plan, struct err *e)
 {
-    *plan = (struct drop_plan){ 0 };
-    TRY(order_tensor(out, d->in->layout, e));
+    *plan = (struct dropout_plan){ 0 };
+    TRY(format_tensor(out, d->in->layout, e));
     struct dropout *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a dropout");
     *s = (struct dropout){ cpu_of(be),
-                           order_of(d->in->shape, d->in->layout),
+                           format_of(d->in->shape, d->in->layout),
                            (size_t)d->in->shape.n,
                            (size_t)d->rows_back,
                            d->probability,
@@ -224,16 +224,16 @@ CPU_CLONES static void mask_run(struct mask m, uint64_t e, size_t n, const float
     if (m.add) {
 #pragma omp simd
         for (size_t i = 0; i < n; i++)
-            y[i] += drop_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
+            y[i] += dropout_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
     } else {
 #pragma omp simd
         for (size_t i = 0; i < n; i++)
-            y[i] = drop_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
+            y[i] = dropout_keep(m.key, e + i * m.step, m.probability) ? x[i] * m.scale : 0;
     }
 }
 
 struct masked {
-    const struct order *order;
+    const struct memory_format *format;
     struct mask mask;
     const float *x;
     float *y;
@@ -243,7 +243,7 @@ struct masked {
 static void mask_parts(void *ctx, size_t first, size_t last)
 {
     const struct masked *k = ctx;
-    const struct order *o = k->order;
+    const struct memory_format *o = k->format;
     size_t part = o->block == 1 ? o->row : o->block * o->hw, blocks = o->row / part;
     for (size_t i = first; i < last; i++) {
         size_t c = i % blocks * o->block, used = o->c - c < o->block ? o->c - c : o->block;
@@ -257,45 +257,45 @@ static void mask_parts(void *ctx, size_t first, size_t last)
     }
 }
 
-static int mask_all(const struct dropout *s, size_t rows, const struct moment *now, const float *x, float *y,
-                    int add)
+static int mask_all(const struct dropout *s, size_t rows, const struct step_state *now, const float *x,
+                    float *y, int add)
 {
     uint64_t key = rng_key(s->key, RNG_DROPOUT, now->step);
-    struct masked k = { &s->order,
-                        { key, s->order.block == 1 ? 1 : s->order.hw, s->probability,
+    struct masked k = { &s->format,
+                        { key, s->format.block == 1 ? 1 : s->format.hw, s->probability,
                           (float)(1 / (1 - s->probability)), add },
                         x,
                         y };
-    cpu_share(s->cpu, rows * (s->order.block == 1 ? 1 : s->order.blocks), 1, mask_parts, &k);
-    if (!add) order_pad(s->cpu, &s->order, rows, y);
+    cpu_share(s->cpu, rows * (s->format.block == 1 ? 1 : s->format.blocks), 1, mask_parts, &k);
+    if (!add) format_pad(s->cpu, &s->format, rows, y);
     return OK;
 }
 
-static int dropout_forward(const struct drop_plan *plan, const struct moment *now, const void *x, void *y,
-                           void *scratch)
+static int dropout_forward(const struct dropout_plan *plan, const struct step_state *now, const void *x,
+                           void *y, void *scratch)
 {
     const struct dropout *s = plan->self;
     (void)scratch;
     return mask_all(s, s->rows, now, x, y, 0);
 }
 
-static int dropout_backward(const struct drop_plan *plan, const struct moment *now, const void *gy, void *gx,
-                            int add, void *scratch)
+static int dropout_backward(const struct dropout_plan *plan, const struct step_state *now, const void *gy,
+                            void *gx, int add, void *scratch)
 {
     const struct dropout *s = plan->self;
     (void)scratch;
     return mask_all(s, s->rows_back, now, gy, gx, add);
 }
 
-static void dropout_drop(struct drop_plan *plan)
+static void dropout_drop(struct dropout_plan *plan)
 {
     mem_free(plan->self);
     plan->self = NULL;
 }
 
-const struct drop_ops cpu_drop = {
+const struct dropout_ops cpu_dropout = {
     .plan = dropout_plan,
     .forward = dropout_forward,
     .backward = dropout_backward,
-    .drop = dropout_drop,
+    .destroy = dropout_drop,
 };

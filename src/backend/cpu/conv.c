@@ -11,7 +11,7 @@ struct port {
 
 struct conv {
     const struct cpu *cpu;
-    struct small *small;                      /* instead of all below but out_back; NULL: the primitives */
+    struct conv_as_gemm *gemm;                /* instead of all below but out_back; NULL: the primitives */
     struct tensor in, out, in_back, out_back; /* shapes and layouts; _back: of rows_back rows */
     struct layout host;                       /* weights as the host has them */
     struct layout weights, data_weights, grad_weights; /* as forward, data and weights passes want them */
@@ -115,8 +115,8 @@ static int plan_backward(struct conv *s, struct dnn_conv c, const struct linear_
     s->in_back = s->in;
     s->out_back = s->out;
     s->in_back.shape.n = s->out_back.shape.n = d->rows_back;
-    TRY(order_tensor(&s->in_back, s->in.layout, e));
-    TRY(order_tensor(&s->out_back, s->out.layout, e));
+    TRY(format_tensor(&s->in_back, s->in.layout, e));
+    TRY(format_tensor(&s->out_back, s->out.layout, e));
     c.weights = NULL;
     TRY(make_pass(s, &s->grad, c, PASS_WEIGHTS, e));
     op_weights(&s->grad, 2, &s->grad_weights);
@@ -134,7 +134,7 @@ static void carve_port(struct port *p, size_t *end)
 {
     if (p->moved)
         p->at =
-            cpu_carve(end, order_of(p->have->shape, p->want).row * (size_t)p->have->shape.n * sizeof(float));
+            cpu_carve(end, format_of(p->have->shape, p->want).row * (size_t)p->have->shape.n * sizeof(float));
 }
 
 /* The three primitives run one after the other: they share scratch. Each finds its own at offset 0. */
@@ -165,7 +165,7 @@ static size_t plan_scratch(struct conv *s)
     return all;
 }
 
-static void conv_drop(struct linear_plan *plan)
+static void conv_destroy(struct linear_plan *plan)
 {
     struct conv *s = plan->self;
     if (!s) return;
@@ -175,7 +175,7 @@ static void conv_drop(struct linear_plan *plan)
     op_drop(&s->to_data);
     op_drop(&s->from_grad);
     mem_free(s->no_bias);
-    mem_free(s->small);
+    mem_free(s->gemm);
     mem_free(s);
     plan->self = NULL;
 }
@@ -193,7 +193,7 @@ static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *
     if (small_fits(d, out)) {
         s->out_back = (struct tensor){ .shape = out->shape };
         s->out_back.shape.n = d->rows_back;
-        TRY(small_plan(&s->small, s->cpu, d, out, plan, e));
+        TRY(conv_as_gemm_plan(&s->gemm, s->cpu, d, out, plan, e));
         s->out_back.layout = out->layout;
         return OK;
     }
@@ -201,7 +201,7 @@ static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *
     s->out = *out;
     s->add_gx = d->add_gx;
     TRY(plan_forward(s, c, d, plan, e));
-    TRY(order_tensor(&s->out, s->out.layout, e));
+    TRY(format_tensor(&s->out, s->out.layout, e));
     if (d->train) TRY(plan_backward(s, c, d, e));
     plan->scratch_bytes = plan_scratch(s);
     plan->weight_bytes = layout_weight_bytes(&s->weights);
@@ -220,7 +220,7 @@ static int conv_plan(struct backend *be, const struct linear_desc *d, struct ten
     plan->self = s;
     s->cpu = cpu_of(be);
     int rc = plan_all(s, d, out, plan, e);
-    if (rc) conv_drop(plan);
+    if (rc) conv_destroy(plan);
     return rc;
 }
 
@@ -242,22 +242,22 @@ static int move_weights(const struct cpu *cpu, const struct layout *from, const 
 static int conv_pack(const struct linear_plan *plan, const real *host, void *w)
 {
     const struct conv *s = plan->self;
-    if (!s->small) return move_weights(s->cpu, &s->host, host, &s->weights, w);
-    small_pack(s->small, host, w);
+    if (!s->gemm) return move_weights(s->cpu, &s->host, host, &s->weights, w);
+    conv_as_gemm_pack(s->gemm, host, w);
     return OK;
 }
 
 static int conv_unpack(const struct linear_plan *plan, const void *w, real *host)
 {
     const struct conv *s = plan->self;
-    if (!s->small) return move_weights(s->cpu, &s->weights, w, &s->host, host);
-    small_unpack(s->small, w, host);
+    if (!s->gemm) return move_weights(s->cpu, &s->weights, w, &s->host, host);
+    conv_as_gemm_unpack(s->gemm, w, host);
     return OK;
 }
 
 static struct view port_view(const struct port *p, const struct layout *l, const void *data)
 {
-    return (struct view){ .order = order_of(p->have->shape, l), .data = (float *)data };
+    return (struct view){ .format = format_of(p->have->shape, l), .data = (float *)data };
 }
 
 /* The argument as the primitive wants it. */
@@ -266,8 +266,8 @@ static const void *bring(const struct conv *s, const struct port *p, const void 
     if (!p->moved) return data;
     struct view from = port_view(p, p->have->layout, data),
                 to = port_view(p, p->want, cpu_at(scratch, p->at));
-    order_copy(s->cpu, &to, &from, (size_t)p->have->shape.n, from.order.c, 0);
-    order_pad(s->cpu, &to.order, (size_t)p->have->shape.n, to.data);
+    format_copy(s->cpu, &to, &from, (size_t)p->have->shape.n, from.format.c, 0);
+    format_pad(s->cpu, &to.format, (size_t)p->have->shape.n, to.data);
     return to.data;
 }
 
@@ -278,25 +278,25 @@ static void take(const struct conv *s, const struct port *p, void *data, void *s
     struct view from = port_view(p, p->want, cpu_at(scratch, p->at)),
                 to = port_view(p, p->have->layout, data);
     if (add && order_same(p->have->shape, p->have->layout, p->want)) {
-        cpu_add(s->cpu, rows * to.order.row, from.data, to.data);
+        cpu_add(s->cpu, rows * to.format.row, from.data, to.data);
         return;
     }
-    order_copy(s->cpu, &to, &from, rows, to.order.c, add);
-    if (!add) order_pad(s->cpu, &to.order, rows, to.data);
+    format_copy(s->cpu, &to, &from, rows, to.format.c, add);
+    if (!add) format_pad(s->cpu, &to.format, rows, to.data);
 }
 
 static int conv_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias,
                         void *y, void *scratch)
 {
     const struct conv *s = plan->self;
-    if (s->small) return small_forward(s->small, x, w, bias, y, scratch);
+    if (s->gemm) return conv_as_gemm_forward(s->gemm, x, w, bias, y, scratch);
     x = bring(s, &s->run_x, x, scratch);
     return op_run(&s->run, (const void *[]){ x, w, bias ? bias : s->no_bias, y }, scratch);
 }
 
 static int backward_x(const struct conv *s, const void *w, const void *gy, void *gx, void *scratch)
 {
-    if (s->small) return small_backward_x(s->small, w, gy, gx, scratch);
+    if (s->gemm) return conv_as_gemm_backward_x(s->gemm, w, gy, gx, scratch);
     if (s->to_data.primitive) {
         void *reordered = cpu_at(scratch, s->at_data_w);
         TRY(op_run(&s->to_data, (const void *[]){ w, reordered }, scratch));
@@ -311,7 +311,7 @@ static int backward_x(const struct conv *s, const void *w, const void *gy, void 
 
 static int backward_w(const struct conv *s, const void *x, const void *gy, void *gw, int add, void *scratch)
 {
-    if (s->small) return small_backward_w(s->small, x, gy, gw, add, scratch);
+    if (s->gemm) return conv_as_gemm_backward_w(s->gemm, x, gy, gw, add, scratch);
     x = bring(s, &s->grad_x, x, scratch);
     gy = bring(s, &s->grad_gy, gy, scratch);
     void *packed = add ? cpu_at(scratch, s->at_sum) : gw;
@@ -338,5 +338,5 @@ const struct linear_ops cpu_conv = {
     .unpack = conv_unpack,
     .forward = conv_forward,
     .backward = conv_backward,
-    .drop = conv_drop,
+    .destroy = conv_destroy,
 };

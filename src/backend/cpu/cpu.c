@@ -86,10 +86,10 @@ size_t cpu_carve(size_t *end, size_t bytes)
 
 /* ---- memory ---- */
 
-static size_t cpu_room(struct backend *be)
+static size_t cpu_free_bytes(struct backend *be)
 {
     (void)be;
-    return mem_room();
+    return mem_free_bytes();
 }
 
 static int cpu_alloc(struct backend *be, size_t bytes, void **out, struct err *e)
@@ -116,8 +116,8 @@ static int cpu_copy(struct backend *be, void *to, const void *from, size_t bytes
 
 static struct view rows_of(const struct tensor *t, int row)
 {
-    struct view v = { .order = order_of(t->shape, t->layout) };
-    v.data = (float *)t->data + (size_t)row * v.order.row;
+    struct view v = { .format = format_of(t->shape, t->layout) };
+    v.data = (float *)t->data + (size_t)row * v.format.row;
     return v;
 }
 
@@ -129,17 +129,17 @@ static int in_range(const struct tensor *t, int row, int rows)
 static int cpu_read(struct backend *be, const struct tensor *t, int row, int rows, real *host)
 {
     if (!in_range(t, row, rows)) return E_ARG;
-    struct view from = rows_of(t, row), to = { .order = order_of(t->shape, NULL), .data = host };
-    order_copy(cpu_of(be), &to, &from, (size_t)rows, from.order.c, 0);
+    struct view from = rows_of(t, row), to = { .format = format_of(t->shape, NULL), .data = host };
+    format_copy(cpu_of(be), &to, &from, (size_t)rows, from.format.c, 0);
     return OK;
 }
 
 static int cpu_write(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
 {
     if (!in_range(t, row, rows)) return E_ARG;
-    struct view to = rows_of(t, row), from = { .order = order_of(t->shape, NULL), .data = (real *)host };
-    order_copy(cpu_of(be), &to, &from, (size_t)rows, to.order.c, add);
-    if (!add) order_pad(cpu_of(be), &to.order, (size_t)rows, to.data);
+    struct view to = rows_of(t, row), from = { .format = format_of(t->shape, NULL), .data = (real *)host };
+    format_copy(cpu_of(be), &to, &from, (size_t)rows, to.format.c, add);
+    if (!add) format_pad(cpu_of(be), &to.format, (size_t)rows, to.data);
     return OK;
 }
 
@@ -154,7 +154,7 @@ static int cpu_sync(struct backend *be, struct err *e)
 static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
 {
     (void)be;
-    return order_tensor(t, NULL, e);
+    return format_tensor(t, NULL, e);
 }
 
 const struct backend_ops backend_cpu = {
@@ -163,7 +163,7 @@ const struct backend_ops backend_cpu = {
     .version = version,
     .open = cpu_open,
     .close = cpu_close,
-    .room = cpu_room,
+    .free_bytes = cpu_free_bytes,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .upload = cpu_copy,
@@ -176,7 +176,7 @@ const struct backend_ops backend_cpu = {
     .dense = &cpu_dense,
     .norm = &cpu_norm,
     .act = &cpu_act,
-    .drop = &cpu_drop,
+    .dropout = &cpu_dropout,
     .pool = &cpu_pool,
     .join = &cpu_join,
     .softmax = &cpu_softmax,

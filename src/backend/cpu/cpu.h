@@ -2,7 +2,7 @@
  * elsewhere.
  *
  *   dnn.c    everything that depends on oneDNN's version: descriptors, primitives, memory objects
- *   order.c  where an element lies in memory; copies between memory orders
+ *   memory_format.c  where an element lies in memory; copies between memory orders
  *   cpu.c    the device: threads, memory, host access
  *   others   one group of operations each
  */
@@ -20,7 +20,7 @@ struct cpu {
 };
 static inline const struct cpu *cpu_of(const struct backend *be) { return be->self; }
 
-/* ---- memory order (order.c) ---- */
+/* ---- memory formats (memory_format.c) ---- */
 
 /* A tensor: channels are stored in groups of `block` next to each other, as oneDNN's nChw16c, padded with
  * zeros to whole groups; ALL_CHANNELS is NHWC. Packed weights: whatever oneDNN's descriptor says. */
@@ -31,35 +31,35 @@ struct layout {
 };
 
 /* Element (n, c, pixel p) lies at n*row + (c/block)*hw*block + p*block + c%block. Dense has block 1. */
-struct order {
+struct memory_format {
     size_t c, hw, block, blocks, row;
 };
-struct order order_of(struct shape, const struct layout *);
-static inline size_t order_at(const struct order *o, size_t n, size_t c, size_t p)
+struct memory_format format_of(struct shape, const struct layout *);
+static inline size_t format_at(const struct memory_format *o, size_t n, size_t c, size_t p)
 {
     return n * o->row + (c / o->block * o->hw + p) * o->block + c % o->block;
 }
 
 /* The layout with such blocks; NULL where that is the same as dense. known = 0: there is none. */
-const struct layout *order_layout(struct shape, int block, int *known);
+const struct layout *format_layout(struct shape, int block, int *known);
 /* Sets layout and bytes of a tensor whose shape is set. */
-int order_tensor(struct tensor *, const struct layout *, struct err *);
+int format_tensor(struct tensor *, const struct layout *, struct err *);
 /* Nonzero if tensors of this shape have the same bytes in both layouts. */
 int order_same(struct shape, const struct layout *, const struct layout *);
 
 /* One side of a copy: `data` in `order`, from channel `at` on. */
 struct view {
-    struct order order;
+    struct memory_format format;
     size_t at;
     float *data;
 };
 /* to = from, or to += from, for so many rows and channels; padding is not written. */
-void order_copy(const struct cpu *, const struct view *to, const struct view *from, size_t rows,
-                size_t channels, int add);
+void format_copy(const struct cpu *, const struct view *to, const struct view *from, size_t rows,
+                 size_t channels, int add);
 /* out[c] = the sum of x over rows and pixels, or += (the gradient of a bias). */
 void order_sums(const struct cpu *, struct shape, const struct layout *, const float *x, float *out, int add);
 /* Zeroes what pads the last block of channels. */
-void order_pad(const struct cpu *, const struct order *, size_t rows, float *data);
+void format_pad(const struct cpu *, const struct memory_format *, size_t rows, float *data);
 
 /* ---- work shared between threads (cpu.c) ---- */
 
@@ -162,19 +162,21 @@ int dnn_pool(struct op *, const struct cpu *, const struct dnn_pool *, enum pass
 int dnn_gemm(const struct cpu *, int ta, int tb, size_t m, size_t n, size_t k, const float *a, const float *b,
              float beta, float *c);
 
-/* ---- convolutions of maps of at most 2x2 pixels (small.c) ---- */
+/* ---- convolutions of maps of at most 2x2 pixels (conv_as_gemm.c) ---- */
 
 /* As linear_ops; mem_free it, also when planning failed. */
-struct small;
+struct conv_as_gemm;
 int small_fits(const struct linear_desc *, const struct tensor *out);
-int small_plan(struct small **, const struct cpu *, const struct linear_desc *, struct tensor *out,
-               struct linear_plan *, struct err *);
-void small_pack(const struct small *, const real *host, float *w);
-void small_unpack(const struct small *, const float *w, real *host);
-int small_forward(const struct small *, const void *x, const void *w, const real *bias, void *y,
-                  void *scratch);
-int small_backward_x(const struct small *, const void *w, const void *gy, void *gx, void *scratch);
-int small_backward_w(const struct small *, const void *x, const void *gy, void *gw, int add, void *scratch);
+int conv_as_gemm_plan(struct conv_as_gemm **, const struct cpu *, const struct linear_desc *,
+                      struct tensor *out, struct linear_plan *, struct err *);
+void conv_as_gemm_pack(const struct conv_as_gemm *, const real *host, float *w);
+void conv_as_gemm_unpack(const struct conv_as_gemm *, const float *w, real *host);
+int conv_as_gemm_forward(const struct conv_as_gemm *, const void *x, const void *w, const real *bias, void *y,
+                         void *scratch);
+int conv_as_gemm_backward_x(const struct conv_as_gemm *, const void *w, const void *gy, void *gx,
+                            void *scratch);
+int conv_as_gemm_backward_w(const struct conv_as_gemm *, const void *x, const void *gy, void *gw, int add,
+                            void *scratch);
 
 int onednn_open(struct cpu *, struct err *);
 void onednn_close(struct cpu *);
@@ -184,7 +186,7 @@ void onednn_close(struct cpu *);
 extern const struct linear_ops cpu_conv, cpu_dense;
 extern const struct norm_ops cpu_norm;
 extern const struct act_ops cpu_act;
-extern const struct drop_ops cpu_drop;
+extern const struct dropout_ops cpu_dropout;
 extern const struct pool_ops cpu_pool;
 extern const struct join_ops cpu_join;
 extern const struct softmax_ops cpu_softmax;

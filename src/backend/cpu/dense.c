@@ -20,7 +20,7 @@ static int dense_plan(struct backend *be, const struct linear_desc *d, struct te
                       struct linear_plan *plan, struct err *e)
 {
     *plan = (struct linear_plan){ 0 };
-    TRY(order_tensor(out, NULL, e));
+    TRY(format_tensor(out, NULL, e));
     size_t inputs = shape_row(d->in->shape), bytes;
     if (mem_mul(inputs, (size_t)out->shape.c, &bytes) || mem_mul(bytes, sizeof(float), &bytes))
         return fail(e, E_MEM, "weights of %zu x %d numbers do not fit into memory", inputs, out->shape.c);
@@ -61,9 +61,9 @@ static int dense_unpack(const struct linear_plan *plan, const void *w, real *hos
 static const float *flatten(const struct dense *s, const void *x, size_t rows, void *scratch)
 {
     if (s->flat) return x;
-    struct view from = { order_of(s->in.shape, s->in.layout), 0, (float *)x };
-    struct view to = { order_of(s->in.shape, NULL), 0, scratch };
-    order_copy(s->cpu, &to, &from, rows, from.order.c, 0);
+    struct view from = { format_of(s->in.shape, s->in.layout), 0, (float *)x };
+    struct view to = { format_of(s->in.shape, NULL), 0, scratch };
+    format_copy(s->cpu, &to, &from, rows, from.format.c, 0);
     return scratch;
 }
 
@@ -100,10 +100,10 @@ static int backward_x(const struct dense *s, const void *w, const void *gy, void
     float *to = s->flat ? gx : scratch;
     TRY(dnn_gemm(s->cpu, 0, 0, s->rows_back, s->inputs, s->outputs, gy, w, s->flat && s->add_gx ? 1 : 0, to));
     if (s->flat) return OK;
-    struct view from = { order_of(s->in.shape, NULL), 0, to };
-    struct view back = { order_of(s->in.shape, s->in.layout), 0, gx };
-    order_copy(s->cpu, &back, &from, s->rows_back, from.order.c, s->add_gx);
-    if (!s->add_gx) order_pad(s->cpu, &back.order, s->rows_back, gx);
+    struct view from = { format_of(s->in.shape, NULL), 0, to };
+    struct view back = { format_of(s->in.shape, s->in.layout), 0, gx };
+    format_copy(s->cpu, &back, &from, s->rows_back, from.format.c, s->add_gx);
+    if (!s->add_gx) format_pad(s->cpu, &back.format, s->rows_back, gx);
     return OK;
 }
 
@@ -120,7 +120,7 @@ static int dense_backward(const struct linear_plan *plan, const void *x, const v
     return gx ? backward_x(s, w, gy, gx, scratch) : OK;
 }
 
-static void dense_drop(struct linear_plan *plan)
+static void dense_destroy(struct linear_plan *plan)
 {
     mem_free(plan->self);
     plan->self = NULL;
@@ -132,5 +132,5 @@ const struct linear_ops cpu_dense = {
     .unpack = dense_unpack,
     .forward = dense_forward,
     .backward = dense_backward,
-    .drop = dense_drop,
+    .destroy = dense_destroy,
 };

@@ -161,7 +161,7 @@ const struct layout *op_tensor(const struct op *op, int i, struct shape s, int *
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
         struct layout l = { .block = blocks[b] };
         dnnl_memory_desc_t md = tensor_in(s, &l);
-        if (dnnl_memory_desc_equal(&md, arg_desc(op, i))) return order_layout(s, l.block, known);
+        if (dnnl_memory_desc_equal(&md, arg_desc(op, i))) return format_layout(s, l.block, known);
     }
     *known = 0;
     return NULL;

@@ -6,18 +6,18 @@
 struct join {
     const struct cpu *cpu;
     size_t rows, rows_back;
-    struct order out; /* of the result, and of the first input of an addition */
+    struct memory_format out; /* of the result, and of the first input of an addition */
     /* addition */
     enum act act;
     float alpha, beta;
     int add[2];
     struct shape a, b;
-    struct order of_b;
+    struct memory_format of_b;
     int same, moved;   /* shapes are equal; but the memory order of b is another */
     size_t at_b, at_g; /* in scratch: b or its gradient in a's order; the gradient before the activation */
     /* concatenation; nin = 0 for addition */
     int nin;
-    struct order in[];
+    struct memory_format in[];
 };
 
 enum { PIECE = 1024 }; /* numbers that stay in the nearest cache between two loops */
@@ -37,20 +37,20 @@ static int plan_add(struct backend *be, const struct add_desc *d, struct tensor 
         return fail(e, E_ARG,
                     "maps of %d x %d and %d x %d cannot be added: one must be a whole multiple of the other",
                     a.w, a.h, b.w, b.h);
-    TRY(order_tensor(out, d->a->layout, e));
+    TRY(format_tensor(out, d->a->layout, e));
     struct join *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan an addition");
     *s = (struct join){ .cpu = cpu_of(be),
                         .rows = (size_t)a.n,
                         .rows_back = (size_t)d->rows_back,
-                        .out = order_of(a, d->a->layout),
+                        .out = format_of(a, d->a->layout),
                         .act = d->act,
                         .alpha = (float)d->alpha,
                         .beta = (float)d->beta,
                         .add = { d->add_a, d->add_b },
                         .a = a,
                         .b = b,
-                        .of_b = order_of(b, d->b->layout) };
+                        .of_b = format_of(b, d->b->layout) };
     s->same = a.c == b.c && a.h == b.h && a.w == b.w;
     s->moved = s->same && !order_same(a, d->a->layout, d->b->layout);
     if (s->moved) s->at_b = cpu_carve(&plan->scratch_bytes, flat(s, s->rows) * sizeof(float));
@@ -67,15 +67,15 @@ static int plan_concat(struct backend *be, const struct concat_desc *d, struct t
     *plan = (struct join_plan){ 0 };
     const struct layout *first = d->in[0]->layout;
     int known;
-    TRY(order_tensor(out, order_layout(out->shape, first ? first->block : 1, &known), e));
+    TRY(format_tensor(out, format_layout(out->shape, first ? first->block : 1, &known), e));
     struct join *s = mem_alloc(1, sizeof *s + (size_t)d->nin * sizeof *s->in);
     if (!s) return fail(e, E_MEM, "no memory to plan a concatenation");
     s->cpu = cpu_of(be);
     s->rows = (size_t)out->shape.n;
     s->rows_back = (size_t)d->rows_back;
-    s->out = order_of(out->shape, out->layout);
+    s->out = format_of(out->shape, out->layout);
     s->nin = d->nin;
-    for (int i = 0; i < d->nin; i++) s->in[i] = order_of(d->in[i]->shape, d->in[i]->layout);
+    for (int i = 0; i < d->nin; i++) s->in[i] = format_of(d->in[i]->shape, d->in[i]->layout);
     plan->self = s;
     return OK;
 }
@@ -141,8 +141,8 @@ static int forward_same(const struct join *s, const void *const *x, void *y, voi
     struct elements k = { .s = s, .a = x[0], .b = x[1], .to = y };
     if (s->moved) {
         struct view from = { s->of_b, 0, (float *)x[1] }, to = { s->out, 0, cpu_at(scratch, s->at_b) };
-        order_copy(s->cpu, &to, &from, s->rows, s->out.c, 0);
-        order_pad(s->cpu, &s->out, s->rows, to.data);
+        format_copy(s->cpu, &to, &from, s->rows, s->out.c, 0);
+        format_pad(s->cpu, &s->out, s->rows, to.data);
         k.b = to.data;
     }
     cpu_share(s->cpu, flat(s, s->rows), PIECE, add_part, &k);
@@ -161,8 +161,8 @@ static int backward_same(const struct join *s, const void *y, const void *gy, vo
     cpu_share(s->cpu, flat(s, s->rows_back), PIECE, add_back_part, &k);
     if (!moved) return OK;
     struct view from = { s->out, 0, k.gb }, to = { s->of_b, 0, gx[1] };
-    order_copy(s->cpu, &to, &from, s->rows_back, s->out.c, s->add[1]);
-    if (!s->add[1]) order_pad(s->cpu, &s->of_b, s->rows_back, gx[1]);
+    format_copy(s->cpu, &to, &from, s->rows_back, s->out.c, s->add[1]);
+    if (!s->add[1]) format_pad(s->cpu, &s->of_b, s->rows_back, gx[1]);
     return OK;
 }
 
@@ -190,8 +190,8 @@ static void overlap_rows(void *ctx, size_t first, size_t last)
         for (size_t c = 0; c < channels; c++)
             for (size_t p = 0; p < pixels; p++) {
                 size_t row = p / width, col = p % width;
-                size_t a = order_at(&s->out, n, c, row * up * aw + col * up);
-                size_t b = order_at(&s->of_b, n, c, row * down * bw + col * down);
+                size_t a = format_at(&s->out, n, c, row * up * aw + col * up);
+                size_t b = format_at(&s->of_b, n, c, row * down * bw + col * down);
                 float *to = k->to + (k->to_b ? b : a);
                 *to = k->keep * *to + k->factor * k->from[k->from_b ? b : a];
             }
@@ -252,9 +252,9 @@ static int forward_concat(const struct join *s, const void *const *x, void *y)
     struct view to = { s->out, 0, y };
     for (int i = 0; i < s->nin; to.at += s->in[i++].c) {
         struct view from = { s->in[i], 0, (float *)x[i] };
-        order_copy(s->cpu, &to, &from, s->rows, s->in[i].c, 0);
+        format_copy(s->cpu, &to, &from, s->rows, s->in[i].c, 0);
     }
-    order_pad(s->cpu, &s->out, s->rows, y);
+    format_pad(s->cpu, &s->out, s->rows, y);
     return OK;
 }
 
@@ -264,8 +264,8 @@ static int backward_concat(const struct join *s, const void *gy, void *const *gx
     for (int i = 0; i < s->nin; from.at += s->in[i++].c) {
         struct view to = { s->in[i], 0, gx[i] };
         if (!gx[i]) continue;
-        order_copy(s->cpu, &to, &from, s->rows_back, s->in[i].c, add[i]);
-        if (!add[i]) order_pad(s->cpu, &s->in[i], s->rows_back, gx[i]);
+        format_copy(s->cpu, &to, &from, s->rows_back, s->in[i].c, add[i]);
+        if (!add[i]) format_pad(s->cpu, &s->in[i], s->rows_back, gx[i]);
     }
     return OK;
 }
@@ -275,7 +275,7 @@ static int join_forward(const struct join_plan *plan, const void *const *x, void
     const struct join *s = plan->self;
     if (s->nin) return forward_concat(s, x, y);
     TRY(s->same ? forward_same(s, x, y, scratch) : forward_overlap(s, x, y));
-    if (act_apply(s->act, 0) != 0) order_pad(s->cpu, &s->out, s->rows, y);
+    if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->out, s->rows, y);
     return OK;
 }
 
@@ -292,5 +292,5 @@ const struct join_ops cpu_join = {
     .plan_concat = plan_concat,
     .forward = join_forward,
     .backward = join_backward,
-    .drop = join_drop,
+    .destroy = join_drop,
 };

@@ -59,7 +59,7 @@ enum { LEVEL, SLOPE, MADE };
 
 static struct geometry geometry_of(const struct tensor *t)
 {
-    struct order o = order_of(t->shape, t->layout);
+    struct memory_format o = format_of(t->shape, t->layout);
     struct geometry g = { .c = o.c, .pixels = o.hw, .row = o.row };
     size_t run = o.hw * o.block; /* numbers of a block in an image */
     if (LANES % o.block || o.hw == 1) {
@@ -373,12 +373,12 @@ CPU_CLONES static void normalise(const struct job *k, size_t strip, struct half 
     }
 }
 
-/* Moves the running statistics once: r += pace * (batch - r), batch = the average over the halves. */
-static void move_running(const struct norm *s, const float *stats, double pace, real *mean, real *var)
+/* Moves the running statistics once: r += bn_momentum * (batch - r), batch = the average over the halves. */
+static void move_running(const struct norm *s, const float *stats, double bn_momentum, real *mean, real *var)
 {
     int never = 1;
     for (size_t c = 0; c < s->g.c && never; c++) never = var[c] == 0;
-    if (never) pace = 1;
+    if (never) bn_momentum = 1;
     for (size_t c = 0; c < s->g.c; c++) {
         double m = 0, v = 0;
         for (int i = 0; i < s->halves; i++) {
@@ -388,16 +388,16 @@ static void move_running(const struct norm *s, const float *stats, double pace, 
             v += (double)of[VAR * s->vector + c] * (n > 1 ? n / (n - 1) : 1) / s->halves;
         }
         if (!isfinite(m) || !isfinite(v)) continue; /* a net that blows up keeps the statistics it had */
-        mean[c] = (real)((double)mean[c] + pace * (m - (double)mean[c]));
-        var[c] = (real)((double)var[c] + pace * (v - (double)var[c]));
+        mean[c] = (real)((double)mean[c] + bn_momentum * (m - (double)mean[c]));
+        var[c] = (real)((double)var[c] + bn_momentum * (v - (double)var[c]));
     }
 }
 
 static const struct steps forward_steps = { measure, settle_moments, normalise };
 
 static int norm_forward(const struct norm_plan *plan, const void *x, const void *addend, const real *scale,
-                        const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
-                        void *y, void *scratch)
+                        const real *bias, real *mean, real *var, double bn_momentum, void *stats,
+                        void *workspace, void *y, void *scratch)
 {
     (void)addend;
     const struct norm *s = plan->self;
@@ -416,7 +416,7 @@ static int norm_forward(const struct norm_plan *plan, const void *x, const void 
         k.kept = (float *)stats + (size_t)i * KEPT * s->vector;
         run(&k);
     }
-    move_running(s, stats, pace, mean, var);
+    move_running(s, stats, bn_momentum, mean, var);
     return OK;
 }
 
@@ -539,7 +539,7 @@ static int norm_backward(const struct norm_plan *plan, const void *x, const void
 
 /* ---- plan ---- */
 
-static void norm_drop(struct norm_plan *plan)
+static void norm_destroy(struct norm_plan *plan)
 {
     mem_free(plan->self);
     plan->self = NULL;
@@ -548,14 +548,14 @@ static void norm_drop(struct norm_plan *plan)
 static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out,
                      struct norm_plan *plan, struct err *e)
 {
-    size_t n = (size_t)d->in->shape.n, first = (size_t)d->first;
+    size_t n = (size_t)d->in->shape.n, first = (size_t)d->rows_s1;
     int halves = d->train ? d->splits : 1;
     *plan = (struct norm_plan){ 0 };
-    if (halves == SPLITS && (d->first < 1 || first >= n))
+    if (halves == SPLITS && (d->rows_s1 < 1 || first >= n))
         return fail(e, E_ARG,
                     "batch normalisation of two halves: the first has %d of %zu rows, both need one",
-                    d->first, n);
-    TRY(order_tensor(out, d->in->layout, e));
+                    d->rows_s1, n);
+    TRY(format_tensor(out, d->in->layout, e));
     struct norm *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a batch normalisation");
     *s = (struct norm){ .cpu = cpu_of(be),
@@ -584,5 +584,5 @@ const struct norm_ops cpu_norm = {
     .plan = norm_plan,
     .forward = norm_forward,
     .backward = norm_backward,
-    .drop = norm_drop,
+    .destroy = norm_destroy,
 };

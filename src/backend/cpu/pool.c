@@ -4,7 +4,7 @@
 struct pool {
     const struct cpu *cpu;
     enum pool_kind kind;
-    struct order in;
+    struct memory_format in;
     size_t rows, rows_back;
     struct op run, back; /* maxima */
     size_t at_sum;       /* in scratch: the gradient before it is added */
@@ -13,7 +13,7 @@ struct pool {
 /* Where the arguments stand: see dnn_pool. */
 enum { TRAIN_MASK = 2 };
 
-static void pool_drop(struct pool_plan *plan)
+static void pool_destroy(struct pool_plan *plan)
 {
     struct pool *s = plan->self;
     if (!s) return;
@@ -55,24 +55,24 @@ static int pool_plan(struct backend *be, const struct pool_desc *d, struct tenso
                      struct pool_plan *plan, struct err *e)
 {
     *plan = (struct pool_plan){ 0 };
-    TRY(order_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
+    TRY(format_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
     struct pool *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a pooling");
     plan->self = s;
     s->cpu = cpu_of(be);
     s->kind = d->kind;
-    s->in = order_of(d->in->shape, d->in->layout);
+    s->in = format_of(d->in->shape, d->in->layout);
     s->rows = (size_t)d->in->shape.n;
     s->rows_back = (size_t)d->rows_back;
     int rc = d->kind == POOL_MAX ? plan_max(s, d, out, plan, e) : OK;
-    if (rc) pool_drop(plan);
+    if (rc) pool_destroy(plan);
     return rc;
 }
 
 /* ---- average over the map: dense n, c, 1, 1 on the other side ---- */
 
 struct average {
-    const struct order *in;
+    const struct memory_format *in;
     const float *from;
     float *to;
     int add;
@@ -81,7 +81,7 @@ struct average {
 enum { WIDTH = 16 };
 
 /* out[0..width) = the means of channels that lie next to each other. */
-static void mean_of(const struct order *o, const float *x, size_t width, float *out)
+static void mean_of(const struct memory_format *o, const float *x, size_t width, float *out)
 {
     float sum[WIDTH] = { 0 };
     for (size_t p = 0; p < o->hw; p++)
@@ -89,7 +89,7 @@ static void mean_of(const struct order *o, const float *x, size_t width, float *
     for (size_t j = 0; j < width; j++) out[j] = sum[j] / (float)o->hw;
 }
 
-static size_t neighbours(const struct order *o, size_t c)
+static size_t neighbours(const struct memory_format *o, size_t c)
 {
     size_t n = o->block - c % o->block;
     if (n > WIDTH) n = WIDTH;
@@ -99,19 +99,19 @@ static size_t neighbours(const struct order *o, size_t c)
 static void average_rows(void *ctx, size_t first, size_t last)
 {
     const struct average *k = ctx;
-    const struct order *o = k->in;
+    const struct memory_format *o = k->in;
     for (size_t n = first; n < last; n++)
         for (size_t c = 0; c < o->c; c += neighbours(o, c))
-            mean_of(o, k->from + order_at(o, n, c, 0), neighbours(o, c), k->to + n * o->c + c);
+            mean_of(o, k->from + format_at(o, n, c, 0), neighbours(o, c), k->to + n * o->c + c);
 }
 
 static void spread_rows(void *ctx, size_t first, size_t last)
 {
     const struct average *k = ctx;
-    const struct order *o = k->in;
+    const struct memory_format *o = k->in;
     for (size_t n = first; n < last; n++)
         for (size_t c = 0; c < o->c; c++) {
-            float g = k->from[n * o->c + c] / (float)o->hw, *to = k->to + order_at(o, n, c, 0);
+            float g = k->from[n * o->c + c] / (float)o->hw, *to = k->to + format_at(o, n, c, 0);
             for (size_t p = 0; p < o->hw; p++) to[p * o->block] = g + (k->add ? to[p * o->block] : 0);
         }
 }
@@ -132,7 +132,7 @@ static int pool_backward(const struct pool_plan *plan, const void *workspace, co
     if (s->kind == POOL_AVERAGE) {
         struct average k = { &s->in, gy, gx, add };
         cpu_share(s->cpu, s->rows_back, 1, spread_rows, &k);
-        if (!add) order_pad(s->cpu, &s->in, s->rows_back, gx);
+        if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
         return OK;
     }
     void *to = add ? cpu_at(scratch, s->at_sum) : gx;
@@ -145,5 +145,5 @@ const struct pool_ops cpu_pool = {
     .plan = pool_plan,
     .forward = pool_forward,
     .backward = pool_backward,
-    .drop = pool_drop,
+    .destroy = pool_destroy,
 };

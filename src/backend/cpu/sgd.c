@@ -40,7 +40,7 @@ CPU_CLONES static void update_range(const struct update *k, size_t from, size_t 
 
 static void update_part(void *ctx, size_t from, size_t to) { update_range(ctx, from, to); }
 
-static int sgd_update(const struct sgd_plan *plan, const struct moment *now)
+static int sgd_update(const struct sgd_plan *plan, const struct step_state *now)
 {
     const struct sgd *s = plan->self;
     for (int i = 0; i < s->n; i++) {
@@ -103,5 +103,5 @@ const struct sgd_ops cpu_sgd = {
     .plan = sgd_plan,
     .update = sgd_update,
     .check = sgd_check,
-    .drop = sgd_drop,
+    .destroy = sgd_drop,
 };

@@ -5,7 +5,7 @@
 /* Rows are few and short beside what feeds them: plain C, a row at a time, in dense order. */
 struct softmax {
     const struct cpu *cpu;
-    struct order in, dense;
+    struct memory_format in, dense;
     int flat; /* the input is dense already */
     size_t rows, rows_back, group;
     double temperature, smooth;
@@ -19,13 +19,13 @@ static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct
     size_t inputs = shape_row(d->in->shape);
     if (d->groups < 1 || inputs % (size_t)d->groups)
         return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, inputs);
-    TRY(order_tensor(out, NULL, e));
+    TRY(format_tensor(out, NULL, e));
     struct softmax *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a softmax");
     struct shape shape = d->in->shape;
     *s = (struct softmax){ .cpu = cpu_of(be),
-                           .in = order_of(shape, d->in->layout),
-                           .dense = order_of(shape, NULL),
+                           .in = format_of(shape, d->in->layout),
+                           .dense = format_of(shape, NULL),
                            .rows = (size_t)shape.n,
                            .rows_back = (size_t)d->rows_back,
                            .group = inputs / (size_t)d->groups,
@@ -106,7 +106,7 @@ static int softmax_forward(const struct softmax_plan *plan, const void *x, const
     };
     if (!s->flat) {
         struct view from = { s->in, 0, (float *)x }, to = { s->dense, 0, scratch };
-        order_copy(s->cpu, &to, &from, s->rows, s->in.c, 0);
+        format_copy(s->cpu, &to, &from, s->rows, s->in.c, 0);
         k.x = scratch;
     }
     cpu_share(s->cpu, s->rows, 1, forward_rows, &k);
@@ -157,12 +157,12 @@ static int softmax_backward(const struct softmax_plan *plan, const void *p, cons
     cpu_share(s->cpu, s->rows_back, 1, backward_rows, &k);
     if (s->flat) return OK;
     struct view from = { s->dense, 0, scratch }, to = { s->in, 0, gx };
-    order_copy(s->cpu, &to, &from, s->rows_back, s->in.c, add);
-    if (!add) order_pad(s->cpu, &s->in, s->rows_back, gx);
+    format_copy(s->cpu, &to, &from, s->rows_back, s->in.c, add);
+    if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
     return OK;
 }
 
-static void softmax_drop(struct softmax_plan *plan)
+static void softmax_destroy(struct softmax_plan *plan)
 {
     mem_free(plan->self);
     plan->self = NULL;
@@ -172,5 +172,5 @@ const struct softmax_ops cpu_softmax = {
     .plan = softmax_plan,
     .forward = softmax_forward,
     .backward = softmax_backward,
-    .drop = softmax_drop,
+    .destroy = softmax_destroy,
 };

@@ -50,16 +50,16 @@ static int act_backward(const struct act_plan *p, const void *x, const void *y, 
     return gx ? kernel_act_back(s->cu, s->act, s->bf16, x, y, gy, gx, s->n_back, add) : OK;
 }
 
-static void act_drop(struct act_plan *p)
+static void act_destroy(struct act_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-static int drop_plan(struct backend *be, const struct drop_desc *d, struct tensor *out, struct drop_plan *p,
-                     struct err *e)
+static int dropout_plan(struct backend *be, const struct dropout_desc *d, struct tensor *out,
+                        struct dropout_plan *p, struct err *e)
 {
-    *p = (struct drop_plan){ 0 };
+    *p = (struct dropout_plan){ 0 };
     TRY(plan_each(be, d->in, d->rows_back, out, &p->self, e));
     struct each *s = p->self;
     s->probability = d->probability;
@@ -67,12 +67,13 @@ static int drop_plan(struct backend *be, const struct drop_desc *d, struct tenso
     return OK;
 }
 
-static int thin_out(const struct each *s, const struct moment *now, const void *x, void *y, size_t n, int add)
+static int thin_out(const struct each *s, const struct step_state *now, const void *x, void *y, size_t n,
+                    int add)
 {
-    return kernel_drop(s->cu, s->bf16, s->key, now, s->probability, x, y, n, s->c, s->hw, add);
+    return kernel_destroy(s->cu, s->bf16, s->key, now, s->probability, x, y, n, s->c, s->hw, add);
 }
 
-static int drop_forward(const struct drop_plan *p, const struct moment *now, const void *x, void *y,
+static int drop_forward(const struct dropout_plan *p, const struct step_state *now, const void *x, void *y,
                         void *scratch)
 {
     (void)scratch;
@@ -80,7 +81,7 @@ static int drop_forward(const struct drop_plan *p, const struct moment *now, con
     return thin_out(s, now, x, y, s->n, 0);
 }
 
-static int drop_backward(const struct drop_plan *p, const struct moment *now, const void *gy, void *gx,
+static int drop_backward(const struct dropout_plan *p, const struct step_state *now, const void *gy, void *gx,
                          int add, void *scratch)
 {
     (void)scratch;
@@ -88,11 +89,11 @@ static int drop_backward(const struct drop_plan *p, const struct moment *now, co
     return gx ? thin_out(s, now, gy, gx, s->n_back, add) : OK;
 }
 
-static void drop_drop(struct drop_plan *p)
+static void drop_drop(struct dropout_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct act_ops cuda_act = { act_plan, act_forward, act_backward, act_drop };
-const struct drop_ops cuda_drop = { drop_plan, drop_forward, drop_backward, drop_drop };
+const struct act_ops cuda_act = { act_plan, act_forward, act_backward, act_destroy };
+const struct dropout_ops cuda_dropout = { dropout_plan, drop_forward, drop_backward, drop_drop };

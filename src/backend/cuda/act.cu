@@ -32,7 +32,7 @@ FOUR_KERNELS(act_back,
              LIST(a, from_output, z, gy, gx, n, add))
 
 /* Element i lies at pixel p of channel c; the draw goes by its place in N,C,H,W order. */
-KERNEL(drop, int bf16, uint64_t key, const struct moment *now, double probability, const void *x, void *y,
+KERNEL(drop, int bf16, uint64_t key, const struct step_state *now, double probability, const void *x, void *y,
        size_t n, size_t c, size_t hw, int add)
 {
     PHASE
@@ -44,7 +44,7 @@ KERNEL(drop, int bf16, uint64_t key, const struct moment *now, double probabilit
             size_t at = (i / (c * hw) * c + i % c) * hw + i / c % hw;
             float f;
             load(bf16, 1, x, i, &f);
-            f = drop_keep(step_key, at, probability) ? f * scale : 0;
+            f = dropout_keep(step_key, at, probability) ? f * scale : 0;
             put(bf16, 1, y, i, &f, add);
         }
     }
@@ -72,8 +72,8 @@ int kernel_act_back(const struct cuda *cu, enum act a, int bf16, const void *x, 
     return OK;
 }
 
-int kernel_drop(const struct cuda *cu, int bf16, uint64_t key, const struct moment *now, double probability,
-                const void *x, void *y, size_t n, size_t c, size_t hw, int add)
+int kernel_destroy(const struct cuda *cu, int bf16, uint64_t key, const struct step_state *now,
+                   double probability, const void *x, void *y, size_t n, size_t c, size_t hw, int add)
 {
     if (n) LAUNCH(cu, drop, blocks_for(cu, n), 1, THREADS, bf16, key, now, probability, x, y, n, c, hw, add);
     return OK;

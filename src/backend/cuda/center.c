@@ -27,23 +27,24 @@ static int plan(struct backend *be, const struct center_desc *d, struct center_p
 }
 
 static int forward(const struct center_plan *p, const void *x, const int *label, int scored, int move,
-                   int hold, const struct center_state *state, double *loss, void *scratch)
+                   int reuse_detached, const struct center_state *state, double *loss, void *scratch)
 {
     const struct center *s = p->self;
-    return kernel_center(s->cu, &s->job, x, label, (unsigned)scored, move, hold, state, scratch, loss);
+    return kernel_center(s->cu, &s->job, x, label, (unsigned)scored, move, reuse_detached, state, scratch,
+                         loss);
 }
 
-static int backward(const struct center_plan *p, const struct moment *now, const void *x, const int *label,
-                    int scored, const struct center_state *state, void *gx, int add)
+static int backward(const struct center_plan *p, const struct step_state *now, const void *x,
+                    const int *label, int scored, const struct center_state *state, void *gx, int add)
 {
     const struct center *s = p->self;
     return kernel_center_back(s->cu, &s->job, now, x, label, (unsigned)scored, state, gx, add);
 }
 
-static void drop(struct center_plan *p)
+static void destroy(struct center_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct center_ops cuda_center = { plan, forward, backward, drop };
+const struct center_ops cuda_center = { plan, forward, backward, destroy };

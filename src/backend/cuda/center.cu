@@ -10,8 +10,8 @@ DEVICE float feature(const struct center_job *j, const void *x, size_t row, unsi
 
 /* A block takes a class and CENTER_FEATURES features, a thread one of them: moves the center, sums the rows
  * of the class, in their order. Its part of the loss: sum (h - c)^2 / 2. */
-KERNEL(pull, struct center_job j, const void *x, const int *label, unsigned scored, int move, int hold,
-       struct center_state state, double *part)
+KERNEL(pull, struct center_job j, const void *x, const int *label, unsigned scored, int move,
+       int reuse_detached, struct center_state state, double *part)
 {
     SHARED(double, loss, CENTER_FEATURES);
     const unsigned k = blockIdx.x;
@@ -29,20 +29,20 @@ KERNEL(pull, struct center_job j, const void *x, const int *label, unsigned scor
             loss[threadIdx.x] += (double)z * (double)z / 2;
             sum -= z;
         }
-        if (!hold) state.centers[at] = c, state.sum[at] = sum;
+        if (!reuse_detached) state.centers[at] = c, state.sum[at] = sum;
     }
     BLOCK_SUM(loss, CENTER_FEATURES, 1);
     PHASE if (!threadIdx.x) part[k * gridDim.y + blockIdx.y] = loss[0];
 }
 
 /* One block: the counts, once all centers have moved, and the loss. */
-KERNEL(settle, struct center_job j, const int *label, unsigned scored, int move, int hold, float *count,
-       const double *part, unsigned parts, double *loss)
+KERNEL(settle, struct center_job j, const int *label, unsigned scored, int move, int reuse_detached,
+       float *count, const double *part, unsigned parts, double *loss)
 {
     SHARED(double, sum, THREADS);
     PHASE
     {
-        for (unsigned k = threadIdx.x; !hold && k < (unsigned)j.classes; k += THREADS) {
+        for (unsigned k = threadIdx.x; !reuse_detached && k < (unsigned)j.classes; k += THREADS) {
             unsigned n = 0;
             for (unsigned row = 0; row < scored; row++) n += label[row] == (int)k;
             count[k] = (move ? 0 : count[k]) + (float)n;
@@ -54,7 +54,7 @@ KERNEL(settle, struct center_job j, const int *label, unsigned scored, int move,
     PHASE if (!threadIdx.x) *loss = sum[0];
 }
 
-KERNEL(pull_back, struct center_job j, const struct moment *now, const void *x, const int *label,
+KERNEL(pull_back, struct center_job j, const struct step_state *now, const void *x, const int *label,
        unsigned scored, const float *centers, void *gx, size_t n, int add)
 {
     PHASE
@@ -76,17 +76,18 @@ KERNEL(pull_back, struct center_job j, const struct moment *now, const void *x, 
 
 LAUNCHERS
 int kernel_center(const struct cuda *cu, const struct center_job *j, const void *x, const int *label,
-                  unsigned scored, int move, int hold, const struct center_state *state, double *loss_part,
-                  double *loss)
+                  unsigned scored, int move, int reuse_detached, const struct center_state *state,
+                  double *loss_part, double *loss)
 {
     const unsigned parts = (j->d + CENTER_FEATURES - 1) / CENTER_FEATURES;
-    LAUNCH(cu, pull, j->classes, parts, CENTER_FEATURES, *j, x, label, scored, move, hold, *state, loss_part);
-    LAUNCH(cu, settle, 1, 1, THREADS, *j, label, scored, move, hold, state->count, loss_part,
+    LAUNCH(cu, pull, j->classes, parts, CENTER_FEATURES, *j, x, label, scored, move, reuse_detached, *state,
+           loss_part);
+    LAUNCH(cu, settle, 1, 1, THREADS, *j, label, scored, move, reuse_detached, state->count, loss_part,
            (unsigned)j->classes * parts, loss);
     return OK;
 }
 
-int kernel_center_back(const struct cuda *cu, const struct center_job *j, const struct moment *now,
+int kernel_center_back(const struct cuda *cu, const struct center_job *j, const struct step_state *now,
                        const void *x, const int *label, unsigned scored, const struct center_state *state,
                        void *gx, int add)
 {

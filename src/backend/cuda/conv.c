@@ -10,7 +10,7 @@ struct conv {
     size_t gradient;                 /* bytes of scratch in front of the workspace: the weights' gradient */
 };
 
-static void drop(struct linear_plan *p)
+static void destroy(struct linear_plan *p)
 {
     struct conv *s = p->self;
     if (!s) return;
@@ -82,7 +82,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                     d->groups, d->in->shape.c, out->shape.c);
     TRY(cuda_self(&p->self, sizeof(struct conv), e));
     int rc = plan_all(p->self, be, d, out, p, e);
-    if (rc) drop(p);
+    if (rc) destroy(p);
     return rc;
 }
 
@@ -113,4 +113,6 @@ static int backward(const struct linear_plan *p, const void *x, const void *w, c
     return gbias ? cuda_linear_back_bias(l, gy, gbias, add, scratch) : OK;
 }
 
-const struct linear_ops cuda_conv = { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, drop };
+const struct linear_ops cuda_conv = {
+    plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, destroy
+};

@@ -36,7 +36,7 @@ static void close_stages(struct stages *s)
     mem_free(s->stage);
 }
 
-static void drop(struct cuda *cu)
+static void destroy(struct cuda *cu)
 {
     cudnn_close(cu->dnn);
     blas_close(cu->blas);
@@ -63,7 +63,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
     if (!cu) return fail(e, E_MEM, "no memory to open device cuda:%d", index);
     int rc = prepare(cu, index, e);
     if (rc) {
-        drop(cu);
+        destroy(cu);
         return rc;
     }
     cu->index = index;
@@ -74,16 +74,16 @@ static int cuda_open(struct backend *be, int index, struct err *e)
 
 static void cuda_close(struct backend *be)
 {
-    drop(cuda_of(be));
+    destroy(cuda_of(be));
     be->self = NULL;
 }
 
 /* ---- memory ---- */
 
-static size_t cuda_room(struct backend *be)
+static size_t cuda_free_bytes(struct backend *be)
 {
     cuda_of(be);
-    return dev_room();
+    return dev_free_bytes();
 }
 
 static int cuda_alloc(struct backend *be, size_t bytes, void **out, struct err *e)
@@ -297,14 +297,14 @@ int cuda_unpack(struct cuda *cu, const struct layout *l, const void *w, real *ho
 
 /* ---- recordings ---- */
 
-static int cuda_record(struct backend *be) { return dev_record(cuda_of(be)->stream); }
-static int cuda_recorded(struct backend *be, struct recording **r, struct err *e)
+static int cuda_capture_begin(struct backend *be) { return dev_capture_begin(cuda_of(be)->stream); }
+static int cuda_capture_end(struct backend *be, struct capture **r, struct err *e)
 {
-    return dev_recorded(cuda_of(be)->stream, r, e);
+    return dev_capture_end(cuda_of(be)->stream, r, e);
 }
-static int cuda_replay(struct backend *be, const struct recording *r)
+static int cuda_launch(struct backend *be, const struct capture *r)
 {
-    return dev_replay(cuda_of(be)->stream, r);
+    return dev_launch(cuda_of(be)->stream, r);
 }
 
 extern const struct backend_ops backend_cuda;
@@ -314,7 +314,7 @@ const struct backend_ops backend_cuda = {
     .version = version,
     .open = cuda_open,
     .close = cuda_close,
-    .room = cuda_room,
+    .free_bytes = cuda_free_bytes,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .upload = cuda_upload,
@@ -327,7 +327,7 @@ const struct backend_ops backend_cuda = {
     .dense = &cuda_dense,
     .norm = &cuda_norm,
     .act = &cuda_act,
-    .drop = &cuda_drop,
+    .dropout = &cuda_dropout,
     .softmax = &cuda_softmax,
     .pool = &cuda_pool,
     .join = &cuda_join,
@@ -335,9 +335,9 @@ const struct backend_ops backend_cuda = {
     .center = &cuda_center,
     .sgd = &cuda_sgd,
     .images = &cuda_images,
-    .records = &cuda_records,
-    .record = cuda_record,
-    .recorded = cuda_recorded,
-    .replay = cuda_replay,
-    .forget = dev_forget,
+    .loss_ring = &cuda_loss_ring,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .launch = cuda_launch,
+    .capture_destroy = dev_capture_destroy,
 };

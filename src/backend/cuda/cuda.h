@@ -99,12 +99,12 @@ int cuda_get(struct cuda *, void *host, const void *from, size_t bytes);
 
 /* ---- kernels: what the .cu files offer to the others ---- */
 
-/* move.cu: n rows of a tensor from, or into, the host's order (dense N,C,H,W of float). */
+/* reformat.cu: n rows of a tensor from, or into, the host's order (dense N,C,H,W of float). */
 int kernel_to_dense(const struct cuda *, int bf16, const void *x, float *dense, size_t n, size_t c,
                     size_t hw);
 int kernel_from_dense(const struct cuda *, int bf16, const float *dense, void *x, size_t n, size_t c,
                       size_t hw, int add);
-/* move.cu: to[i] = from[i], or +=, n numbers of either type. */
+/* reformat.cu: to[i] = from[i], or +=, n numbers of either type. */
 int kernel_convert(const struct cuda *, const void *from, int from_bf16, void *to, int to_bf16, size_t n,
                    int add);
 
@@ -113,8 +113,8 @@ int kernel_act(const struct cuda *, enum act, int bf16, const void *x, void *y, 
 int kernel_act_back(const struct cuda *, enum act, int bf16, const void *x, const void *y, const void *gy,
                     void *gx, size_t n, int add);
 /* act.cu: dropout over n elements of a tensor of c channels and hw pixels. */
-int kernel_drop(const struct cuda *, int bf16, uint64_t key, const struct moment *, double probability,
-                const void *x, void *y, size_t n, size_t c, size_t hw, int add);
+int kernel_destroy(const struct cuda *, int bf16, uint64_t key, const struct step_state *, double probability,
+                   const void *x, void *y, size_t n, size_t c, size_t hw, int add);
 
 /* bias.cu: y = act(y + bias), n numbers of c channels, in place; bias may be NULL. */
 int kernel_bias(const struct cuda *, enum act, int bf16, const float *bias, void *y, size_t n, size_t c);
@@ -126,11 +126,11 @@ size_t kernel_sums_bytes(const struct cuda *, int bf16, size_t rows, size_t c);
 /* norm.cu: a tensor as rows of pixels, in splits with statistics of their own. */
 struct norm_job {
     int bf16, wide, act;
-    int bent;    /* act is two half-lines that meet in 0: */
-    float below; /* slope of the left one */
+    int relu_like; /* act is two half-lines that meet in 0: */
+    float below;   /* slope of the left one */
     unsigned channels, splits;
-    unsigned first, rows; /* pixels of the first of two splits, and of all */
-    unsigned blocks;      /* for each split */
+    unsigned rows_s1, rows; /* pixels of the first of two splits, and of all */
+    unsigned blocks;        /* for each split */
 };
 /* Arrays of numbers a channel. mean and inv: 2 * channels further on for the second split. */
 struct norm_at {
@@ -142,8 +142,8 @@ unsigned kernel_norm_blocks(const struct cuda *, const struct norm_job *);
 /* Statistics of the batch, and how the running ones follow. stats: [split][mean, inv][channel], and bias;
  * partial: [split][block][2][channel]; fresh: one number. */
 int kernel_norm_stats(const struct cuda *, const struct norm_job *, const void *x, const float *bias,
-                      float *mean, float *var, double pace, float *stats, float *partial, int *fresh);
-/* addend: NULL, or a tensor that is added before the activation, which is bent then. */
+                      float *mean, float *var, double bn_momentum, float *stats, float *partial, int *fresh);
+/* addend: NULL, or a tensor that is added before the activation, which is relu_like then. */
 int kernel_norm_apply(const struct cuda *, const struct norm_job *, const struct norm_at *, const void *x,
                       const void *addend, void *y);
 /* Gradients of scale and bias, and what the one of x wants of all rows: means, [split][2][channel]. */
@@ -225,11 +225,11 @@ struct match_job {
     unsigned lists, chunks;       /* of values whose median is wanted; blocks that share one */
     double lambda, warmup;
     /* what a pass gives */
-    const struct moment *now;
+    const struct step_state *now;
     const void *h;
     const int *label;
     struct match_memory old; /* h NULL: none */
-    int hold;
+    int reuse_detached;
     double *match;
     /* workspace */
     struct match_control *control;
@@ -254,10 +254,11 @@ struct center_job {
 /* loss_part: a double a class and CENTER_FEATURES features. */
 enum { CENTER_FEATURES = 128 };
 int kernel_center(const struct cuda *, const struct center_job *, const void *x, const int *label,
-                  unsigned scored, int move, int hold, const struct center_state *, double *loss_part,
-                  double *loss);
-int kernel_center_back(const struct cuda *, const struct center_job *, const struct moment *, const void *x,
-                       const int *label, unsigned scored, const struct center_state *, void *gx, int add);
+                  unsigned scored, int move, int reuse_detached, const struct center_state *,
+                  double *loss_part, double *loss);
+int kernel_center_back(const struct cuda *, const struct center_job *, const struct step_state *,
+                       const void *x, const int *label, unsigned scored, const struct center_state *,
+                       void *gx, int add);
 
 /* sgd.cu */
 struct sgd_part {
@@ -265,13 +266,14 @@ struct sgd_part {
     const float *g;
     uint16_t *copy;       /* bfloat16 of w, or NULL */
     size_t count, before; /* numbers; and in the parts before this one, each rounded up to SGD_CHUNK */
-    double rate;          /* a factor of the moment's */
+    double rate;          /* a factor of the step state's */
     float decay;
 };
 enum { SGD_CHUNK = 4096 };
 int kernel_sgd(const struct cuda *, const struct sgd_part *, int n, size_t chunks, float momentum,
-               float average, const struct moment *);
-/* bad[i] = 1 for parts whose gradient is not finite; zero before. stop: of the moment, set as well; or NULL.
+               float average, const struct step_state *);
+/* bad[i] = 1 for parts whose gradient is not finite; zero before. stop: of the step state, set as well; or
+ * NULL.
  */
 int kernel_finite(const struct cuda *, const struct sgd_part *, int n, size_t chunks, int *bad, int *stop);
 
@@ -281,18 +283,18 @@ struct images_table {
     int n, c, h, w;
     float mean[4], scale[4];
 };
-int kernel_show(const struct cuda *, const struct images_table *, const struct move *, int rows, int bf16,
+int kernel_show(const struct cuda *, const struct images_table *, const struct crop *, int rows, int bf16,
                 void *x);
 
-/* record.cu: see record_ops. */
-struct record_table {
+/* loss_ring.cu: see loss_ring_ops. */
+struct loss_ring_table {
     const double **loss; /* device: n */
     int *is_ce;          /* device: n */
-    double *record;      /* device: room x (n + 1) */
-    int n, room, scored, parts;
+    double *record;      /* device: capacity x (n + 1) */
+    int n, capacity, scored, parts;
     double chance;
 };
-int kernel_record(const struct cuda *, const struct record_table *, struct moment *, int last);
+int kernel_record(const struct cuda *, const struct loss_ring_table *, struct step_state *, int last);
 
 #ifdef __cplusplus
 }
@@ -303,7 +305,7 @@ int kernel_record(const struct cuda *, const struct record_table *, struct momen
 extern const struct linear_ops cuda_conv, cuda_dense;
 extern const struct norm_ops cuda_norm;
 extern const struct act_ops cuda_act;
-extern const struct drop_ops cuda_drop;
+extern const struct dropout_ops cuda_dropout;
 extern const struct pool_ops cuda_pool;
 extern const struct join_ops cuda_join;
 extern const struct softmax_ops cuda_softmax;
@@ -311,6 +313,6 @@ extern const struct match_ops cuda_match;
 extern const struct center_ops cuda_center;
 extern const struct sgd_ops cuda_sgd;
 extern const struct images_ops cuda_images;
-extern const struct record_ops cuda_records;
+extern const struct loss_ring_ops cuda_loss_ring;
 
 #endif

@@ -9,7 +9,7 @@ struct dense {
     int add_gx;
 };
 
-static void drop(struct linear_plan *p)
+static void destroy(struct linear_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
@@ -24,7 +24,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     struct dense *s = p->self;
     int rc = cuda_linear_plan(&s->linear, be, d, out, (size_t)in.h * (size_t)in.w, p, e);
     if (rc) {
-        drop(p);
+        destroy(p);
         return rc;
     }
     s->n = (size_t)in.n;
@@ -78,4 +78,6 @@ static int backward(const struct linear_plan *p, const void *x, const void *w, c
     return gbias ? cuda_linear_back_bias(&s->linear, gy, gbias, add, scratch) : OK;
 }
 
-const struct linear_ops cuda_dense = { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, drop };
+const struct linear_ops cuda_dense = {
+    plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, destroy
+};

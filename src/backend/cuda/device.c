@@ -88,11 +88,11 @@ void dev_close(stream_t s)
 
 /* ---- memory ---- */
 
-size_t dev_room(void)
+size_t dev_free_bytes(void)
 {
-    size_t room = 0, all;
-    if (cudaMemGetInfo(&room, &all) != cudaSuccess) return SIZE_MAX;
-    return room > RESERVE ? room - RESERVE : 0;
+    size_t free_bytes = 0, all;
+    if (cudaMemGetInfo(&free_bytes, &all) != cudaSuccess) return SIZE_MAX;
+    return free_bytes > RESERVE ? free_bytes - RESERVE : 0;
 }
 
 int dev_alloc(void **out, size_t bytes, struct err *e)
@@ -103,7 +103,7 @@ int dev_alloc(void **out, size_t bytes, struct err *e)
     cudaGetLastError(); /* or the next check would find it */
     if (rc != cudaErrorMemoryAllocation) return explain(rc, "asking for GPU memory", e);
     return fail(e, E_MEM, "the GPU has no %zu MiB left (%zu are free): lower batch or raise subdivisions",
-                bytes >> 20, dev_room() >> 20);
+                bytes >> 20, dev_free_bytes() >> 20);
 }
 
 void dev_free(void *p)
@@ -154,16 +154,19 @@ void dev_event_drop(event_t event)
 int dev_mark(event_t event, stream_t s) { return bare(cudaEventRecord(event, s)); }
 int dev_await(event_t event) { return bare(cudaEventSynchronize(event)); }
 
-struct recording {
+struct capture {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
 };
 
-int dev_record(stream_t s) { return bare(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal)); }
-
-int dev_recorded(stream_t s, struct recording **out, struct err *e)
+int dev_capture_begin(stream_t s)
 {
-    struct recording *r = *out = mem_alloc(1, sizeof *r);
+    return bare(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+}
+
+int dev_capture_end(stream_t s, struct capture **out, struct err *e)
+{
+    struct capture *r = *out = mem_alloc(1, sizeof *r);
     cudaGraph_t graph = NULL;
     cudaError_t rc = cudaStreamEndCapture(s, &graph);
     if (!r) {
@@ -175,14 +178,14 @@ int dev_recorded(stream_t s, struct recording **out, struct err *e)
     if (rc == cudaSuccess) rc = cudaGraphUpload(r->exec, s);
     if (rc == cudaSuccess) return OK;
     cudaGetLastError();
-    dev_forget(r);
+    dev_capture_destroy(r);
     *out = NULL;
     return explain(rc, "recording a step", e);
 }
 
-int dev_replay(stream_t s, const struct recording *r) { return bare(cudaGraphLaunch(r->exec, s)); }
+int dev_launch(stream_t s, const struct capture *r) { return bare(cudaGraphLaunch(r->exec, s)); }
 
-void dev_forget(struct recording *r)
+void dev_capture_destroy(struct capture *r)
 {
     if (!r) return;
     if (r->exec) cudaGraphExecDestroy(r->exec);

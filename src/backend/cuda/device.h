@@ -22,8 +22,8 @@ int dev_open(int index, stream_t *, struct dev_info *, struct err *);
 /* Makes a device that is open that of the calling thread: a process may have several, and move them between
  * its threads. */
 void dev_use(int index);
-void dev_close(stream_t); /* accepts NULL */
-size_t dev_room(void);    /* bytes that are free, less what the runtime itself will want */
+void dev_close(stream_t);    /* accepts NULL */
+size_t dev_free_bytes(void); /* bytes that are free, less what the runtime itself will want */
 
 /* Device memory, aligned to 256 bytes. */
 int dev_alloc(void **, size_t, struct err *);
@@ -45,12 +45,12 @@ int dev_mark(event_t, stream_t);
 int dev_await(event_t);
 
 /* What is enqueued between the two becomes a graph instead of running; E_ARG: this device has none.
- * dev_recorded also ends what failed. */
-struct recording;
-int dev_record(stream_t);
-int dev_recorded(stream_t, struct recording **, struct err *);
-int dev_replay(stream_t, const struct recording *);
-void dev_forget(struct recording *); /* accepts NULL */
+ * dev_capture_end also ends what failed. */
+struct capture;
+int dev_capture_begin(stream_t);
+int dev_capture_end(stream_t, struct capture **, struct err *);
+int dev_launch(stream_t, const struct capture *);
+void dev_capture_destroy(struct capture *); /* accepts NULL */
 
 int dev_sync(stream_t, struct err *); /* waits, and tells what failed since the last call */
 

@@ -7,7 +7,7 @@ struct images {
     struct images_table t;
 };
 
-static void drop(struct images_plan *p)
+static void destroy(struct images_plan *p)
 {
     struct images *s = p->self;
     if (!s) return;
@@ -32,14 +32,14 @@ static int plan(struct backend *be, const struct images_desc *d, struct images_p
     int rc = dev_alloc(&pixels, bytes, e);
     s->t.pixels = pixels;
     if (!rc) rc = cuda_put(s->cu, pixels, d->pixels, bytes);
-    if (rc) drop(p);
+    if (rc) destroy(p);
     return rc;
 }
 
-static int show(const struct images_plan *p, const struct move *move, int rows, struct tensor *t)
+static int show(const struct images_plan *p, const struct crop *move, int rows, struct tensor *t)
 {
     const struct images *s = p->self;
     return kernel_show(s->cu, &s->t, move, rows, cuda_is_bf16(t), t->data);
 }
 
-const struct images_ops cuda_images = { plan, show, drop };
+const struct images_ops cuda_images = { plan, show, destroy };

@@ -3,7 +3,7 @@
 #include "kernel.h"
 
 /* Number `i` of a row: pixel i / c, channel i % c. */
-DEVICE float seen(const struct images_table *t, const struct move *v, size_t i)
+DEVICE float seen(const struct images_table *t, const struct crop *v, size_t i)
 {
     const int k = (int)(i % (size_t)t->c), at = (int)(i / (size_t)t->c), x = at % t->w;
     const int col = (v->mirror ? t->w - 1 - x : x) + v->left, row = at / t->w + v->top;
@@ -16,7 +16,7 @@ DEVICE float seen(const struct images_table *t, const struct move *v, size_t i)
     return (f - t->mean[k]) * t->scale[k];
 }
 
-KERNEL(show, struct images_table t, const struct move *move, int bf16, void *x, size_t count)
+KERNEL(show, struct images_table t, const struct crop *move, int bf16, void *x, size_t count)
 {
     PHASE
     {
@@ -30,7 +30,7 @@ KERNEL(show, struct images_table t, const struct move *move, int bf16, void *x, 
 }
 
 LAUNCHERS
-int kernel_show(const struct cuda *cu, const struct images_table *t, const struct move *move, int rows,
+int kernel_show(const struct cuda *cu, const struct images_table *t, const struct crop *move, int rows,
                 int bf16, void *x)
 {
     size_t count = (size_t)rows * (size_t)t->c * (size_t)t->h * (size_t)t->w;

@@ -98,10 +98,10 @@ static int backward(const struct join_plan *p, const void *y, const void *gy, vo
     return OK;
 }
 
-static void drop(struct join_plan *p)
+static void destroy(struct join_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct join_ops cuda_join = { plan_add, plan_concat, forward, backward, drop };
+const struct join_ops cuda_join = { plan_add, plan_concat, forward, backward, destroy };

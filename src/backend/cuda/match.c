@@ -79,8 +79,8 @@ static int plan(struct backend *be, const struct match_desc *d, struct match_pla
     return OK;
 }
 
-static int forward(const struct match_plan *p, const struct moment *now, const void *x, const int *label,
-                   const struct match_memory *memory, int hold, double *match, void *workspace)
+static int forward(const struct match_plan *p, const struct step_state *now, const void *x, const int *label,
+                   const struct match_memory *memory, int reuse_detached, double *match, void *workspace)
 {
     const struct match *s = p->self;
     struct match_job job = s->job;
@@ -88,7 +88,7 @@ static int forward(const struct match_plan *p, const struct moment *now, const v
     job.now = now;
     job.h = x;
     job.label = label;
-    job.hold = hold;
+    job.reuse_detached = reuse_detached;
     job.match = match;
     if (memory) job.old = *memory;
     return kernel_match(s->cu, &job);
@@ -102,10 +102,10 @@ static int backward(const struct match_plan *p, const void *workspace, void *gx,
     return kernel_match_back(s->cu, &job, gx, add);
 }
 
-static void drop(struct match_plan *p)
+static void destroy(struct match_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct match_ops cuda_match = { plan, forward, backward, drop };
+const struct match_ops cuda_match = { plan, forward, backward, destroy };

@@ -40,7 +40,7 @@ DEVICE size_t pair_at(const struct match_job *m, unsigned k, unsigned i, unsigne
 
 DEVICE struct match_control control_of(const struct match_job *m)
 {
-    const struct moment *now = m->now;
+    const struct step_state *now = m->now;
     struct match_control c;
     c.weight = m->lambda * warmup_share(m->warmup, now->iteration, now->ce_average, m->classes) * m->every;
     c.applied = now->iteration % (uint64_t)m->every == 0 && (!m->old.h || *m->old.n > 0);
@@ -96,7 +96,7 @@ DEVICE float feature(const struct match_job *m, unsigned row, unsigned t)
     float *old = m->old.h + (size_t)(row - m->m1) * m->d + dense_at(t, m->c, m->d / m->c);
     f = *old;
     load(m->bf16, 1, m->h, (size_t)(row - m->m1) * m->d + t, &next);
-    if (!m->hold) *old = next;
+    if (!m->reuse_detached) *old = next;
     return f;
 }
 
@@ -408,10 +408,10 @@ KERNEL(finish, struct match_job m)
     {
         for (unsigned k = threadIdx.x; applied && k < m.pools; k += THREADS)
             if (takes_part(&m, k)) m.factor[k] *= 2 / shares;
-        for (unsigned i = threadIdx.x; m.old.h && !m.hold && i < m.m - m.m1; i += THREADS)
+        for (unsigned i = threadIdx.x; m.old.h && !m.reuse_detached && i < m.m - m.m1; i += THREADS)
             m.old.label[i] = (float)m.label[i];
         if (threadIdx.x) continue;
-        if (m.old.h && !m.hold) *m.old.n = 1;
+        if (m.old.h && !m.reuse_detached) *m.old.n = 1;
         *m.match = !applied ? -1 : sum[BAD] > 0 ? (double)NAN : sum[TAKERS] > 0 ? sum[VALUE] / shares : 0;
     }
 }

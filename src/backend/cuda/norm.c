@@ -16,7 +16,7 @@ static size_t partials(const struct norm_job *j) { return (size_t)j->splits * j-
 static size_t means(const struct norm_job *j) { return (size_t)j->splits * 2 * j->channels; }
 
 /* Two half-lines that meet in 0. */
-static int is_bent(enum act a)
+static int is_relu_like(enum act a)
 {
     return a == ACT_LINEAR || a == ACT_RELU || a == ACT_LEAKY || a == ACT_RELIE;
 }
@@ -25,16 +25,16 @@ static struct norm_job job_of(const struct norm_desc *d)
 {
     const struct tensor *in = d->in;
     const unsigned pixels = (unsigned)(in->shape.h * in->shape.w);
-    const int bf16 = cuda_is_bf16(in), bent = is_bent(d->act);
+    const int bf16 = cuda_is_bf16(in), relu_like = is_relu_like(d->act);
     return (struct norm_job){
         .bf16 = bf16,
         .wide = cuda_is_wide(bf16, (size_t)in->shape.c),
         .act = d->act,
-        .bent = bent,
-        .below = bent ? act_slope_y(d->act, -1) : 0,
+        .relu_like = relu_like,
+        .below = relu_like ? act_slope_y(d->act, -1) : 0,
         .channels = (unsigned)in->shape.c,
         .splits = (unsigned)d->splits,
-        .first = d->splits == 2 ? (unsigned)d->first * pixels : 0,
+        .rows_s1 = d->splits == 2 ? (unsigned)d->rows_s1 * pixels : 0,
         .rows = (unsigned)in->shape.n * pixels,
     };
 }
@@ -43,8 +43,8 @@ static struct norm_job back_of(struct norm_job j, const struct norm_desc *d)
 {
     if (d->splits == 1 || d->rows_back == d->in->shape.n) return j;
     j.splits = 1;
-    j.rows = j.first;
-    j.first = 0;
+    j.rows = j.rows_s1;
+    j.rows_s1 = 0;
     return j;
 }
 
@@ -52,9 +52,9 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
                 struct err *e)
 {
     *p = (struct norm_plan){ 0 };
-    if (d->splits == 2 && (d->first < 1 || d->first >= d->in->shape.n))
+    if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= d->in->shape.n))
         return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
-                    d->first, d->in->shape.n);
+                    d->rows_s1, d->in->shape.n);
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
     TRY(cuda_self(&p->self, sizeof(struct norm), e));
     struct norm *s = p->self;
@@ -77,10 +77,10 @@ static struct norm_at kept(const struct norm *s, const float *stats, const float
     return (struct norm_at){ stats, stats + s->job.channels, scale, stats + means(&s->job), 0 };
 }
 
-static int adds(enum act act) { return is_bent(act); }
+static int adds(enum act act) { return is_relu_like(act); }
 
 static int forward(const struct norm_plan *p, const void *x, const void *addend, const real *scale,
-                   const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                   const real *bias, real *mean, real *var, double bn_momentum, void *stats, void *workspace,
                    void *y, void *scratch)
 {
     (void)workspace;
@@ -89,7 +89,7 @@ static int forward(const struct norm_plan *p, const void *x, const void *addend,
     if (s->train) {
         float *partial = scratch;
         int *fresh = (int *)(void *)(partial + partials(&s->job));
-        TRY(kernel_norm_stats(s->cu, &s->job, x, bias, mean, var, pace, stats, partial, fresh));
+        TRY(kernel_norm_stats(s->cu, &s->job, x, bias, mean, var, bn_momentum, stats, partial, fresh));
         at = kept(s, stats, scale);
     }
     return kernel_norm_apply(s->cu, &s->job, &at, x, addend, y);
@@ -112,10 +112,10 @@ static int backward(const struct norm_plan *p, const void *x, const void *y, con
     return gx ? kernel_norm_back(s->cu, &s->slopeless, &at, mean_g, x, g, gx) : OK;
 }
 
-static void drop(struct norm_plan *p)
+static void destroy(struct norm_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct norm_ops cuda_norm = { plan, forward, backward, adds, drop };
+const struct norm_ops cuda_norm = { plan, forward, backward, adds, destroy };

@@ -19,7 +19,7 @@ enum { COLUMNS = 8, LANES = THREADS / COLUMNS }; /* of a block that adds up what
 
 DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
 {
-    return split ? j->rows - j->first : j->splits == 2 ? j->first : j->rows;
+    return split ? j->rows - j->rows_s1 : j->splits == 2 ? j->rows_s1 : j->rows;
 }
 
 /* Vectors of channels that a block does at a time, from vector v on. */
@@ -44,7 +44,7 @@ DEVICE struct walk walk_of(const struct norm_job *j, unsigned V, unsigned v)
     w.rows = rows_of(j, blockIdx.y);
     w.step = lanes * gridDim.x;
     w.row = lane < lanes ? blockIdx.x * lanes + lane : w.rows; /* what is left of the block: no rows */
-    w.from = (blockIdx.y ? (size_t)j->first * j->channels : 0) + w.channel;
+    w.from = (blockIdx.y ? (size_t)j->rows_s1 * j->channels : 0) + w.channel;
     return w;
 }
 
@@ -150,7 +150,7 @@ DEVICE struct moments moments_of(const struct norm_job *j, const void *x, unsign
     const double n = rows_of(j, split), d = sum[0] / n, var = sum[COLUMNS] / n - d * d;
     float first;
     struct moments m;
-    load(j->bf16, 1, x, (split ? (size_t)j->first * j->channels : 0) + c, &first);
+    load(j->bf16, 1, x, (split ? (size_t)j->rows_s1 * j->channels : 0) + c, &first);
     m.mean = (double)first + d;
     m.var = var < 0 ? 0 : var; /* by rounding; not fmax, which would hide a NaN */
     return m;
@@ -158,7 +158,7 @@ DEVICE struct moments moments_of(const struct norm_job *j, const void *x, unsign
 
 /* stats: [split][mean, inv][channel], then the bias, which backward wants too. */
 KERNEL(finish, struct norm_job j, const void *x, const float *partial, const int *fresh, const float *bias,
-       float *mean, float *var, double pace, float *stats)
+       float *mean, float *var, double bn_momentum, float *stats)
 {
     SHARED(double, s, THREADS * 4);
     PHASE gather(&j, partial, s);
@@ -166,7 +166,7 @@ KERNEL(finish, struct norm_job j, const void *x, const float *partial, const int
     PHASE
     {
         const unsigned c = blockIdx.x * COLUMNS + threadIdx.x;
-        const double step = *fresh ? 1 : pace;
+        const double step = *fresh ? 1 : bn_momentum;
         double m = 0, v = 0;
         if (threadIdx.x >= COLUMNS || c >= j.channels) continue;
         for (unsigned i = 0; i < j.splits; i++) {
@@ -205,20 +205,20 @@ DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channel
     return f;
 }
 
-/* Activations of two half-lines through 0 (bent) get kernels of their own, which have several rows under way.
- * All others are long, and seldom follow a normalisation: they are called. */
+/* Activations of two half-lines through 0 (relu_like) get kernels of their own, which have several rows under
+ * way. All others are long, and seldom follow a normalisation: they are called. */
 DEVICE_APART float any_act(int act, float z) { return act_apply((enum act)act, z); }
 /* From the output as it was before it was stored: near a kink a bfloat16 could be on the other side. */
 DEVICE_APART float any_slope(int act, float z) { return act_slope_y((enum act)act, any_act(act, z)); }
 
-DEVICE float activate(int bent, const struct norm_job *j, float z)
+DEVICE float activate(int relu_like, const struct norm_job *j, float z)
 {
-    return bent ? z > 0 ? z : j->below * z : any_act(j->act, z);
+    return relu_like ? z > 0 ? z : j->below * z : any_act(j->act, z);
 }
 
-DEVICE float slope(int bent, const struct norm_job *j, float z)
+DEVICE float slope(int relu_like, const struct norm_job *j, float z)
 {
-    return bent ? z > 0 ? 1 : j->below : any_slope(j->act, z);
+    return relu_like ? z > 0 ? 1 : j->below : any_slope(j->act, z);
 }
 
 DEVICE void apply_rows_added(int bf16, unsigned V, unsigned n, const struct norm_job *j,
@@ -259,7 +259,7 @@ FOUR_KERNELS(apply_added,
              LIST(struct norm_job j, struct norm_at at, const void *x, const void *addend, void *y),
              LIST(j, at, x, addend, y))
 
-DEVICE void apply_rows(int bf16, unsigned V, int bent, unsigned n, const struct norm_job *j,
+DEVICE void apply_rows(int bf16, unsigned V, int relu_like, unsigned n, const struct norm_job *j,
                        const struct folded *f, const void *x, void *y, size_t at, size_t step)
 {
     float t[ROWS][8];
@@ -267,16 +267,16 @@ DEVICE void apply_rows(int bf16, unsigned V, int bent, unsigned n, const struct 
     UNROLL for (unsigned r = 0; r < n; r++)
     {
         UNROLL for (unsigned k = 0; k < V; k++) t[r][k] =
-            activate(bent, j, f->a[k] * (t[r][k] - f->mean[k]) + f->bias[k]);
+            activate(relu_like, j, f->a[k] * (t[r][k] - f->mean[k]) + f->bias[k]);
         store(bf16, V, y, at - r * step, t[r]);
     }
 }
 
 /* From the last row to the first: what was read last is still in the cache. */
-DEVICE void apply(int bf16, unsigned V, int bent, const struct norm_job *j, const struct norm_at *at,
+DEVICE void apply(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
                   const void *x, void *y)
 {
-    const unsigned n = bent ? ROWS : 1;
+    const unsigned n = relu_like ? ROWS : 1;
     const size_t c = j->channels;
     PHASE for (unsigned v = 0; v < j->channels / V; v += blockDim.x)
     {
@@ -284,12 +284,13 @@ DEVICE void apply(int bf16, unsigned V, int bent, const struct norm_job *j, cons
         const struct folded f = fold(V, at, j->channels, w.channel);
         const size_t last = w.from + (w.rows - 1) * c;
         for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-            apply_rows(bf16, V, bent, n, j, &f, x, y, last - w.row * c, w.step * c);
+            apply_rows(bf16, V, relu_like, n, j, &f, x, y, last - w.row * c, w.step * c);
         for (; w.row < w.rows; w.row += w.step)
-            apply_rows(bf16, V, bent, 1, j, &f, x, y, last - w.row * c, 0);
+            apply_rows(bf16, V, relu_like, 1, j, &f, x, y, last - w.row * c, 0);
     }
 }
-DEVICE void apply_bent(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x, void *y)
+DEVICE void apply_relu_like(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
+                            void *y)
 {
     apply(bf16, V, 1, &j, &at, x, y);
 }
@@ -297,23 +298,24 @@ DEVICE void apply_any(int bf16, unsigned V, struct norm_job j, struct norm_at at
 {
     apply(bf16, V, 0, &j, &at, x, y);
 }
-FOUR_KERNELS(apply_bent, LIST(struct norm_job j, struct norm_at at, const void *x, void *y),
+FOUR_KERNELS(apply_relu_like, LIST(struct norm_job j, struct norm_at at, const void *x, void *y),
              LIST(j, at, x, y))
 FOUR_KERNELS(apply_any, LIST(struct norm_job j, struct norm_at at, const void *x, void *y), LIST(j, at, x, y))
 
 /* ---- gradients ---- */
 
 /* In: x and gy. Out: e and g. */
-DEVICE void differ(unsigned V, int bent, const struct norm_job *j, const struct folded *f, float *x, float *g)
+DEVICE void differ(unsigned V, int relu_like, const struct norm_job *j, const struct folded *f, float *x,
+                   float *g)
 {
     UNROLL for (unsigned k = 0; k < V; k++)
     {
         x[k] -= f->mean[k];
-        g[k] *= slope(bent, j, f->a[k] * x[k] + f->bias[k]);
+        g[k] *= slope(relu_like, j, f->a[k] * x[k] + f->bias[k]);
     }
 }
 
-DEVICE void add_g(int bf16, unsigned V, int bent, unsigned n, const struct norm_job *j,
+DEVICE void add_g(int bf16, unsigned V, int relu_like, unsigned n, const struct norm_job *j,
                   const struct folded *f, const void *x, const void *gy, size_t at, size_t step, float *sum)
 {
     float e[ROWS][8], g[ROWS][8];
@@ -324,7 +326,7 @@ DEVICE void add_g(int bf16, unsigned V, int bent, unsigned n, const struct norm_
     }
     UNROLL for (unsigned r = 0; r < n; r++)
     {
-        differ(V, bent, j, f, e[r], g[r]);
+        differ(V, relu_like, j, f, e[r], g[r]);
         UNROLL for (unsigned k = 0; k < V; k++)
         {
             sum[k] += g[r][k];
@@ -333,19 +335,20 @@ DEVICE void add_g(int bf16, unsigned V, int bent, unsigned n, const struct norm_
     }
 }
 
-DEVICE void walk_g(int bf16, unsigned V, int bent, const struct norm_job *j, const struct norm_at *at,
+DEVICE void walk_g(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
                    struct walk w, const void *x, const void *gy, float *sum)
 {
-    const unsigned n = bent ? ROWS / 2 : 1; /* two tensors are read */
+    const unsigned n = relu_like ? ROWS / 2 : 1; /* two tensors are read */
     const size_t c = j->channels;
     const struct folded f = fold(V, at, j->channels, w.channel);
     for (unsigned k = 0; k < 2 * V; k++) sum[k] = 0;
     for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-        add_g(bf16, V, bent, n, j, &f, x, gy, w.from + w.row * c, w.step * c, sum);
-    for (; w.row < w.rows; w.row += w.step) add_g(bf16, V, bent, 1, j, &f, x, gy, w.from + w.row * c, 0, sum);
+        add_g(bf16, V, relu_like, n, j, &f, x, gy, w.from + w.row * c, w.step * c, sum);
+    for (; w.row < w.rows; w.row += w.step)
+        add_g(bf16, V, relu_like, 1, j, &f, x, gy, w.from + w.row * c, 0, sum);
 }
 
-DEVICE void back_sums(int bf16, unsigned V, int bent, const struct norm_job *j, const struct norm_at *at,
+DEVICE void back_sums(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
                       const void *x, const void *gy, float *partial)
 {
     SHARED(float, s, THREADS * 16);
@@ -354,15 +357,15 @@ DEVICE void back_sums(int bf16, unsigned V, int bent, const struct norm_job *j, 
         PHASE
         {
             float sum[16];
-            walk_g(bf16, V, bent, j, at, walk_of(j, V, v), x, gy, sum);
+            walk_g(bf16, V, relu_like, j, at, walk_of(j, V, v), x, gy, sum);
             share(V, tile, sum, s);
         }
         BLOCK_SUM(s, (int)(blockDim.x / tile), (int)(2 * V * tile));
         PHASE give(j, V, v, s, partial);
     }
 }
-DEVICE void sums_bent(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
-                      const void *gy, float *partial)
+DEVICE void sums_relu_like(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
+                           const void *gy, float *partial)
 {
     back_sums(bf16, V, 1, &j, &at, x, gy, partial);
 }
@@ -371,7 +374,7 @@ DEVICE void sums_any(int bf16, unsigned V, struct norm_job j, struct norm_at at,
 {
     back_sums(bf16, V, 0, &j, &at, x, gy, partial);
 }
-FOUR_KERNELS(sums_bent,
+FOUR_KERNELS(sums_relu_like,
              LIST(struct norm_job j, struct norm_at at, const void *x, const void *gy, float *partial),
              LIST(j, at, x, gy, partial))
 FOUR_KERNELS(sums_any,
@@ -447,7 +450,7 @@ KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, f
     }
 }
 
-DEVICE void back_rows(int bf16, unsigned V, int bent, unsigned n, const struct norm_job *j,
+DEVICE void back_rows(int bf16, unsigned V, int relu_like, unsigned n, const struct norm_job *j,
                       const struct folded *f, const float *mean_g, const float *mean_ge, const void *x,
                       const void *gy, void *gx, size_t at, size_t step)
 {
@@ -459,7 +462,7 @@ DEVICE void back_rows(int bf16, unsigned V, int bent, unsigned n, const struct n
     }
     UNROLL for (unsigned r = 0; r < n; r++)
     {
-        differ(V, bent, j, f, e[r], g[r]);
+        differ(V, relu_like, j, f, e[r], g[r]);
         UNROLL for (unsigned k = 0; k < V; k++) g[r][k] =
             f->a[k] * (g[r][k] - mean_g[k] - e[r][k] * mean_ge[k]);
         store(bf16, V, gx, at - r * step, g[r]);
@@ -467,10 +470,10 @@ DEVICE void back_rows(int bf16, unsigned V, int bent, unsigned n, const struct n
 }
 
 /* gx may be gy: a thread reads what it writes, and nobody else does. Backwards, as `apply`. */
-DEVICE void back(int bf16, unsigned V, int bent, const struct norm_job *j, const struct norm_at *at,
+DEVICE void back(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
                  const float *means, const void *x, const void *gy, void *gx)
 {
-    const unsigned n = bent ? ROWS / 2 : 1;
+    const unsigned n = relu_like ? ROWS / 2 : 1;
     const size_t c = j->channels;
     PHASE for (unsigned v = 0; v < j->channels / V; v += blockDim.x)
     {
@@ -481,13 +484,13 @@ DEVICE void back(int bf16, unsigned V, int bent, const struct norm_job *j, const
         float mean_g[8], mean_ge[8];
         for (unsigned k = 0; k < V; k++) mean_g[k] = from[k], mean_ge[k] = from[c + k];
         for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-            back_rows(bf16, V, bent, n, j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, w.step * c);
+            back_rows(bf16, V, relu_like, n, j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, w.step * c);
         for (; w.row < w.rows; w.row += w.step)
-            back_rows(bf16, V, bent, 1, j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, 0);
+            back_rows(bf16, V, relu_like, 1, j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, 0);
     }
 }
-DEVICE void back_bent(int bf16, unsigned V, struct norm_job j, struct norm_at at, const float *means,
-                      const void *x, const void *gy, void *gx)
+DEVICE void back_relu_like(int bf16, unsigned V, struct norm_job j, struct norm_at at, const float *means,
+                           const void *x, const void *gy, void *gx)
 {
     back(bf16, V, 1, &j, &at, means, x, gy, gx);
 }
@@ -496,7 +499,7 @@ DEVICE void back_any(int bf16, unsigned V, struct norm_job j, struct norm_at at,
 {
     back(bf16, V, 0, &j, &at, means, x, gy, gx);
 }
-FOUR_KERNELS(back_bent,
+FOUR_KERNELS(back_relu_like,
              LIST(struct norm_job j, struct norm_at at, const float *means, const void *x, const void *gy,
                   void *gx),
              LIST(j, at, means, x, gy, gx))
@@ -518,10 +521,11 @@ unsigned kernel_norm_blocks(const struct cuda *cu, const struct norm_job *j)
 static unsigned finish_blocks(const struct norm_job *j) { return (j->channels + COLUMNS - 1) / COLUMNS; }
 
 int kernel_norm_stats(const struct cuda *cu, const struct norm_job *j, const void *x, const float *bias,
-                      float *mean, float *var, double pace, float *stats, float *partial, int *fresh)
+                      float *mean, float *var, double bn_momentum, float *stats, float *partial, int *fresh)
 {
     LAUNCH_FOUR(cu, measure, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, x, partial, var, fresh);
-    LAUNCH(cu, finish, finish_blocks(j), 1, THREADS, *j, x, partial, fresh, bias, mean, var, pace, stats);
+    LAUNCH(cu, finish, finish_blocks(j), 1, THREADS, *j, x, partial, fresh, bias, mean, var, bn_momentum,
+           stats);
     return OK;
 }
 
@@ -530,8 +534,8 @@ int kernel_norm_apply(const struct cuda *cu, const struct norm_job *j, const str
 {
     if (addend)
         LAUNCH_FOUR(cu, apply_added, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, addend, y);
-    else if (j->bent)
-        LAUNCH_FOUR(cu, apply_bent, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
+    else if (j->relu_like)
+        LAUNCH_FOUR(cu, apply_relu_like, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
     else
         LAUNCH_FOUR(cu, apply_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
     return OK;
@@ -540,8 +544,9 @@ int kernel_norm_apply(const struct cuda *cu, const struct norm_job *j, const str
 int kernel_norm_sums(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at, const void *x,
                      const void *gy, float *gscale, float *gbias, int add, float *partial, float *means)
 {
-    if (j->bent)
-        LAUNCH_FOUR(cu, sums_bent, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy, partial);
+    if (j->relu_like)
+        LAUNCH_FOUR(cu, sums_relu_like, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy,
+                    partial);
     else
         LAUNCH_FOUR(cu, sums_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy, partial);
     LAUNCH(cu, back_finish, finish_blocks(j), 1, THREADS, *j, partial, at->inv, gscale, gbias, add, means);
@@ -561,9 +566,9 @@ int kernel_norm_sums_added(const struct cuda *cu, const struct norm_job *j, cons
 int kernel_norm_back(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
                      const float *means, const void *x, const void *gy, void *gx)
 {
-    if (j->bent)
-        LAUNCH_FOUR(cu, back_bent, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, means, x, gy,
-                    gx);
+    if (j->relu_like)
+        LAUNCH_FOUR(cu, back_relu_like, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, means, x,
+                    gy, gx);
     else
         LAUNCH_FOUR(cu, back_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, means, x, gy, gx);
     return OK;

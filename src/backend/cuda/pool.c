@@ -52,10 +52,10 @@ static int backward(const struct pool_plan *p, const void *workspace, const void
     return kernel_pool_max_back(s->cu, s->bf16, &s->map, workspace, gy, gx, s->rows_back, add);
 }
 
-static void drop(struct pool_plan *p)
+static void destroy(struct pool_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct pool_ops cuda_pool = { plan, forward, backward, drop };
+const struct pool_ops cuda_pool = { plan, forward, backward, destroy };

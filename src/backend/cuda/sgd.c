@@ -11,7 +11,7 @@ struct sgd {
     float momentum, average;
 };
 
-static void drop(struct sgd_plan *p)
+static void destroy(struct sgd_plan *p)
 {
     struct sgd *s = p->self;
     if (!s) return;
@@ -63,11 +63,11 @@ static int plan(struct backend *be, const struct sgd_desc *d, struct sgd_plan *p
         .cu = cuda_of(be), .n = d->n, .momentum = (float)d->momentum, .average = (float)d->average
     };
     int rc = fill(s, d, e);
-    if (rc) drop(p);
+    if (rc) destroy(p);
     return rc;
 }
 
-static int update(const struct sgd_plan *p, const struct moment *now)
+static int update(const struct sgd_plan *p, const struct step_state *now)
 {
     const struct sgd *s = p->self;
     return kernel_sgd(s->cu, s->part, s->n, s->chunks, s->momentum, s->average, now);
@@ -89,10 +89,10 @@ static int check(const struct sgd_plan *p, int *first)
     return rc;
 }
 
-static int guard(const struct sgd_plan *p, struct moment *now)
+static int guard(const struct sgd_plan *p, struct step_state *now)
 {
     const struct sgd *s = p->self;
     return kernel_finite(s->cu, s->part, s->n, s->chunks, s->bad, &now->stop);
 }
 
-const struct sgd_ops cuda_sgd = { plan, update, check, guard, drop };
+const struct sgd_ops cuda_sgd = { plan, update, check, guard, destroy };

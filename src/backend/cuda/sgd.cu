@@ -16,7 +16,7 @@ DEVICE int part_of(const struct sgd_part *part, int n, size_t chunk)
     return low;
 }
 
-KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, const struct moment *now)
+KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, const struct step_state *now)
 {
     PHASE
     {
@@ -50,7 +50,7 @@ KERNEL(find_bad, const struct sgd_part *part, int n, int *bad, int *stop)
 
 LAUNCHERS
 int kernel_sgd(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, float momentum,
-               float average, const struct moment *now)
+               float average, const struct step_state *now)
 {
     if (chunks) LAUNCH(cu, step, chunks, 1, THREADS, part, n, momentum, average, now);
     return OK;

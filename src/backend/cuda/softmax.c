@@ -52,10 +52,10 @@ static int backward(const struct softmax_plan *made, const void *p, const int *l
               : OK;
 }
 
-static void drop(struct softmax_plan *p)
+static void destroy(struct softmax_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct softmax_ops cuda_softmax = { plan, forward, backward, drop };
+const struct softmax_ops cuda_softmax = { plan, forward, backward, destroy };

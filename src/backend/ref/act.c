@@ -51,32 +51,32 @@ static int act_backward(const struct act_plan *p, const void *x, const void *y, 
     return OK;
 }
 
-static void act_drop(struct act_plan *p)
+static void act_destroy(struct act_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-static int drop_plan(struct backend *be, const struct drop_desc *d, struct tensor *out, struct drop_plan *p,
-                     struct err *e)
+static int dropout_plan(struct backend *be, const struct dropout_desc *d, struct tensor *out,
+                        struct dropout_plan *p, struct err *e)
 {
     (void)be;
-    *p = (struct drop_plan){ 0 };
+    *p = (struct dropout_plan){ 0 };
     return plan_each((struct each){ d->in->shape, d->rows_back, ACT_LINEAR, d->probability, d->key }, out,
                      &p->self, e);
 }
 
 /* Forward and backward are the same map. The index of an element is its logical one, as memory is dense. */
-static void thin_out(const struct each *s, const struct moment *now, int rows, const real *from, real *to,
+static void thin_out(const struct each *s, const struct step_state *now, int rows, const real *from, real *to,
                      int add)
 {
     uint64_t key = rng_key(s->key, RNG_DROPOUT, now->step);
     double scale = 1 / (1 - s->probability);
     for (ptrdiff_t i = 0; i < ref_rows(s->shape, rows); i++)
-        ref_put(&to[i], drop_keep(key, (uint64_t)i, s->probability) ? from[i] * scale : 0, add);
+        ref_put(&to[i], dropout_keep(key, (uint64_t)i, s->probability) ? from[i] * scale : 0, add);
 }
 
-static int drop_forward(const struct drop_plan *p, const struct moment *now, const void *x, void *y,
+static int drop_forward(const struct dropout_plan *p, const struct step_state *now, const void *x, void *y,
                         void *scratch)
 {
     (void)scratch;
@@ -85,7 +85,7 @@ static int drop_forward(const struct drop_plan *p, const struct moment *now, con
     return OK;
 }
 
-static int drop_backward(const struct drop_plan *p, const struct moment *now, const void *gy, void *gx,
+static int drop_backward(const struct dropout_plan *p, const struct step_state *now, const void *gy, void *gx,
                          int add, void *scratch)
 {
     (void)scratch;
@@ -94,11 +94,11 @@ static int drop_backward(const struct drop_plan *p, const struct moment *now, co
     return OK;
 }
 
-static void drop_drop(struct drop_plan *p)
+static void drop_drop(struct dropout_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct act_ops ref_act = { act_plan, act_forward, act_backward, act_drop };
-const struct drop_ops ref_drop = { drop_plan, drop_forward, drop_backward, drop_drop };
+const struct act_ops ref_act = { act_plan, act_forward, act_backward, act_destroy };
+const struct dropout_ops ref_dropout = { dropout_plan, drop_forward, drop_backward, drop_drop };

@@ -191,4 +191,4 @@ static int backward(const struct linear_plan *p, const void *x, const void *w, c
     return OK;
 }
 
-const struct linear_ops ref_conv = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_drop };
+const struct linear_ops ref_conv = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_destroy };

@@ -80,4 +80,4 @@ static int backward(const struct linear_plan *p, const void *x, const void *w, c
     return OK;
 }
 
-const struct linear_ops ref_dense = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_drop };
+const struct linear_ops ref_dense = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_destroy };

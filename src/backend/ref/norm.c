@@ -10,7 +10,7 @@
 
 struct norm {
     struct shape shape;
-    int train, splits, first, rows_back;
+    int train, splits, rows_s1, rows_back;
     enum act act;
 };
 
@@ -19,8 +19,11 @@ struct moments {
     double mean, var;
 };
 
-static int split_from(const struct norm *s, int split) { return split ? s->first : 0; }
-static int split_to(const struct norm *s, int split) { return split < s->splits - 1 ? s->first : s->shape.n; }
+static int split_from(const struct norm *s, int split) { return split ? s->rows_s1 : 0; }
+static int split_to(const struct norm *s, int split)
+{
+    return split < s->splits - 1 ? s->rows_s1 : s->shape.n;
+}
 static ptrdiff_t pixels(const struct norm *s) { return (ptrdiff_t)s->shape.h * s->shape.w; }
 static double split_count(const struct norm *s, int split)
 {
@@ -33,15 +36,15 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     (void)be;
     *p = (struct norm_plan){ 0 };
     struct shape in = d->in->shape;
-    if (d->splits == 2 && (d->first < 1 || d->first >= in.n))
+    if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= in.n))
         return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
-                    d->first, in.n);
+                    d->rows_s1, in.n);
     TRY(ref_tensor(out, e));
     if (d->train)
         TRY(ref_bytes((struct shape){ d->splits, in.c, 1, 1 }, sizeof(struct moments), &p->stats_bytes, e));
     p->fused = 1;
     TRY(ref_self(&p->self, sizeof(struct norm), e));
-    *(struct norm *)p->self = (struct norm){ in, d->train, d->splits, d->first, d->rows_back, d->act };
+    *(struct norm *)p->self = (struct norm){ in, d->train, d->splits, d->rows_s1, d->rows_back, d->act };
     return OK;
 }
 
@@ -79,7 +82,7 @@ static int never_updated(const struct norm *s, const real *var)
 }
 
 /* Moves the running mean and variance of channel c towards the average over the splits. */
-static void follow(const struct norm *s, const struct moments *stats, int c, double pace, real *mean,
+static void follow(const struct norm *s, const struct moments *stats, int c, double bn_momentum, real *mean,
                    real *var)
 {
     double m = 0, v = 0;
@@ -91,12 +94,12 @@ static void follow(const struct norm *s, const struct moments *stats, int c, dou
         v += at->var * unbias / s->splits;
     }
     if (!isfinite(m) || !isfinite(v)) return; /* a net that blows up keeps the statistics it had */
-    mean[c] = (real)(mean[c] + pace * (m - mean[c]));
-    var[c] = (real)(var[c] + pace * (v - var[c]));
+    mean[c] = (real)(mean[c] + bn_momentum * (m - mean[c]));
+    var[c] = (real)(var[c] + bn_momentum * (v - var[c]));
 }
 
 static int forward(const struct norm_plan *p, const void *x, const void *addend, const real *scale,
-                   const real *bias, real *mean, real *var, double pace, void *stats, void *workspace,
+                   const real *bias, real *mean, real *var, double bn_momentum, void *stats, void *workspace,
                    void *y, void *scratch)
 {
     (void)addend;
@@ -108,13 +111,13 @@ static int forward(const struct norm_plan *p, const void *x, const void *addend,
         return OK;
     }
     struct moments *m = stats;
-    if (never_updated(s, var)) pace = 1;
+    if (never_updated(s, var)) bn_momentum = 1;
     for (int c = 0; c < s->shape.c; c++) {
         for (int i = 0; i < s->splits; i++) {
             m[i * s->shape.c + c] = measure(s, x, i, c);
             apply(s, split_from(s, i), split_to(s, i), c, m[i * s->shape.c + c], scale[c], bias[c], x, y);
         }
-        follow(s, m, c, pace, mean, var);
+        follow(s, m, c, bn_momentum, mean, var);
     }
     return OK;
 }
@@ -174,10 +177,12 @@ static int backward(const struct norm_plan *p, const void *x, const void *y, con
     return OK;
 }
 
-static void drop(struct norm_plan *p)
+static void destroy(struct norm_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct norm_ops ref_norm = { .plan = plan, .forward = forward, .backward = backward, .drop = drop };
+const struct norm_ops ref_norm = {
+    .plan = plan, .forward = forward, .backward = backward, .destroy = destroy
+};

@@ -91,10 +91,10 @@ static int backward(const struct pool_plan *p, const void *workspace, const void
     return OK;
 }
 
-static void drop(struct pool_plan *p)
+static void destroy(struct pool_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct pool_ops ref_pool = { plan, forward, backward, drop };
+const struct pool_ops ref_pool = { plan, forward, backward, destroy };

@@ -38,7 +38,7 @@ int ref_unpack(const struct linear_plan *p, const void *w, real *host)
     return OK;
 }
 
-void ref_linear_drop(struct linear_plan *p)
+void ref_linear_destroy(struct linear_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
@@ -58,10 +58,10 @@ static int open_device(struct backend *be, int index, struct err *e)
 
 static void close_device(struct backend *be) { (void)be; }
 
-static size_t room(struct backend *be)
+static size_t free_bytes(struct backend *be)
 {
     (void)be;
-    return mem_room();
+    return mem_free_bytes();
 }
 
 static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
@@ -126,7 +126,7 @@ const struct backend_ops backend_ref = {
     .version = version,
     .open = open_device,
     .close = close_device,
-    .room = room,
+    .free_bytes = free_bytes,
     .alloc = alloc,
     .free = release,
     .upload = upload,
@@ -139,7 +139,7 @@ const struct backend_ops backend_ref = {
     .dense = &ref_dense,
     .norm = &ref_norm,
     .act = &ref_act,
-    .drop = &ref_drop,
+    .dropout = &ref_dropout,
     .pool = &ref_pool,
     .join = &ref_join,
     .softmax = &ref_softmax,

@@ -10,7 +10,7 @@
 extern const struct linear_ops ref_conv, ref_dense;
 extern const struct norm_ops ref_norm;
 extern const struct act_ops ref_act;
-extern const struct drop_ops ref_drop;
+extern const struct dropout_ops ref_dropout;
 extern const struct pool_ops ref_pool;
 extern const struct join_ops ref_join;
 extern const struct softmax_ops ref_softmax;
@@ -28,7 +28,7 @@ int ref_self(void **self, size_t bytes, struct err *);
 /* Convolution and dense: packed weights are the host's. */
 int ref_pack(const struct linear_plan *, const real *host, void *w);
 int ref_unpack(const struct linear_plan *, const void *w, real *host);
-void ref_linear_drop(struct linear_plan *);
+void ref_linear_destroy(struct linear_plan *);
 
 /* Offset of the plane of channel c of row n. */
 static inline ptrdiff_t ref_plane(struct shape s, int n, int c)

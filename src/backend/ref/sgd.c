@@ -30,7 +30,7 @@ static void move(const struct sgd *s, const struct sgd_item *i, double rate)
     }
 }
 
-static int update(const struct sgd_plan *p, const struct moment *now)
+static int update(const struct sgd_plan *p, const struct step_state *now)
 {
     const struct sgd *s = p->self;
     for (int i = 0; i < s->n; i++) move(s, &s->item[i], now->rate * s->item[i].rate);
@@ -54,10 +54,10 @@ static int check(const struct sgd_plan *p, int *bad)
     return OK;
 }
 
-static void drop(struct sgd_plan *p)
+static void destroy(struct sgd_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct sgd_ops ref_sgd = { .plan = plan, .update = update, .check = check, .drop = drop };
+const struct sgd_ops ref_sgd = { .plan = plan, .update = update, .check = check, .destroy = destroy };

@@ -102,10 +102,10 @@ static int backward(const struct softmax_plan *made, const void *p, const int *l
     return OK;
 }
 
-static void drop(struct softmax_plan *p)
+static void destroy(struct softmax_plan *p)
 {
     mem_free(p->self);
     p->self = NULL;
 }
 
-const struct softmax_ops ref_softmax = { plan, forward, backward, drop };
+const struct softmax_ops ref_softmax = { plan, forward, backward, destroy };

@@ -2,9 +2,9 @@
 #ifndef CORE_MOVE_H
 #define CORE_MOVE_H
 
-/* Output (x, y) is (x + left, y + top) of image number `image`, black outside; then, with mirror, left and right
- * change places. */
-struct move {
+/* Output (x, y) is (x + left, y + top) of image number `image`, black outside; then, with mirror, left and
+ * right change places. */
+struct crop {
     int image, left, top, mirror;
 };
 

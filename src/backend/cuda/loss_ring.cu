@@ -2,7 +2,7 @@
  */
 #include "kernel.h"
 
-DEVICE void follow(const struct record_table *t, struct moment *now, double ce, int last)
+DEVICE void follow(const struct loss_ring_table *t, struct step_state *now, double ce, int last)
 {
     const double sum = now->ce_sum + ce;
     now->ce_sum = last ? 0 : sum;
@@ -12,13 +12,13 @@ DEVICE void follow(const struct record_table *t, struct moment *now, double ce, 
             times(.9, now->ce_average < 0 ? t->chance : now->ce_average) + times(.1, sum / t->parts);
 }
 
-KERNEL(push, struct record_table t, struct moment *now, int last)
+KERNEL(push, struct loss_ring_table t, struct step_state *now, int last)
 {
     PHASE
     {
         double ce = 0, all = 0;
         if (threadIdx.x) continue;
-        double *to = t.record + now->step % (uint64_t)t.room * (uint64_t)(t.n + 1);
+        double *to = t.record + now->step % (uint64_t)t.capacity * (uint64_t)(t.n + 1);
         for (int i = 0; i < t.n; i++) {
             to[i] = *t.loss[i];
             all += to[i];
@@ -31,7 +31,7 @@ KERNEL(push, struct record_table t, struct moment *now, int last)
 }
 
 LAUNCHERS
-int kernel_record(const struct cuda *cu, const struct record_table *t, struct moment *now, int last)
+int kernel_record(const struct cuda *cu, const struct loss_ring_table *t, struct step_state *now, int last)
 {
     LAUNCH(cu, push, 1, 1, 1, *t, now, last);
     return OK;

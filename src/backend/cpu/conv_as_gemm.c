@@ -12,7 +12,7 @@
 enum { BLOCK = 16, SIZE = 3, TAPS = SIZE * SIZE, MOST = 2 };
 
 /* Weights are packed as O, C/16, tap, 16. */
-struct small {
+struct conv_as_gemm {
     const struct cpu *cpu;
     struct tensor in, blocked; /* as the input comes, and as it is multiplied: nChw16c, as the output */
     struct shape out;
@@ -31,27 +31,27 @@ int small_fits(const struct linear_desc *d, const struct tensor *out)
            s.c % BLOCK == 0 && out->shape.c % BLOCK == 0;
 }
 
-int small_plan(struct small **to, const struct cpu *cpu, const struct linear_desc *d, struct tensor *out,
-               struct linear_plan *plan, struct err *e)
+int conv_as_gemm_plan(struct conv_as_gemm **to, const struct cpu *cpu, const struct linear_desc *d,
+                      struct tensor *out, struct linear_plan *plan, struct err *e)
 {
     static const struct layout blocks = { .block = BLOCK };
     struct shape in = d->in->shape;
-    struct small *s = *to = mem_alloc(1, sizeof *s);
+    struct conv_as_gemm *s = *to = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "no memory to plan a convolution");
-    *s = (struct small){ .cpu = cpu,
-                         .in = *d->in,
-                         .blocked = { .shape = in },
-                         .out = out->shape,
-                         .hw = (size_t)in.h * (size_t)in.w,
-                         .inputs = shape_row(in),
-                         .outputs = shape_row(out->shape),
-                         .rows = (size_t)in.n,
-                         .rows_back = (size_t)d->rows_back,
-                         .add_gx = d->add_gx,
-                         .act = d->train ? ACT_LINEAR : d->act };
+    *s = (struct conv_as_gemm){ .cpu = cpu,
+                                .in = *d->in,
+                                .blocked = { .shape = in },
+                                .out = out->shape,
+                                .hw = (size_t)in.h * (size_t)in.w,
+                                .inputs = shape_row(in),
+                                .outputs = shape_row(out->shape),
+                                .rows = (size_t)in.n,
+                                .rows_back = (size_t)d->rows_back,
+                                .add_gx = d->add_gx,
+                                .act = d->train ? ACT_LINEAR : d->act };
     int known;
-    TRY(order_tensor(&s->blocked, order_layout(in, BLOCK, &known), e));
-    TRY(order_tensor(out, order_layout(out->shape, BLOCK, &known), e));
+    TRY(format_tensor(&s->blocked, format_layout(in, BLOCK, &known), e));
+    TRY(format_tensor(out, format_layout(out->shape, BLOCK, &known), e));
     s->copies = !order_same(in, d->in->layout, &blocks);
     size_t matrix;
     if (mem_mul(s->inputs, s->outputs, &matrix) || mem_mul(matrix, sizeof(float), &matrix))
@@ -68,19 +68,19 @@ int small_plan(struct small **to, const struct cpu *cpu, const struct linear_des
 
 /* ---- weights ---- */
 
-static size_t packed_at(const struct small *s, size_t o, size_t c, size_t tap)
+static size_t packed_at(const struct conv_as_gemm *s, size_t o, size_t c, size_t tap)
 {
     return ((o * (size_t)s->in.shape.c + c / BLOCK * BLOCK) * TAPS) + tap * BLOCK + c % BLOCK;
 }
 
-void small_pack(const struct small *s, const real *host, float *w)
+void conv_as_gemm_pack(const struct conv_as_gemm *s, const real *host, float *w)
 {
     for (size_t o = 0; o < (size_t)s->out.c; o++)
         for (size_t c = 0; c < (size_t)s->in.shape.c; c++)
             for (size_t tap = 0; tap < TAPS; tap++) w[packed_at(s, o, c, tap)] = *host++;
 }
 
-void small_unpack(const struct small *s, const float *w, real *host)
+void conv_as_gemm_unpack(const struct conv_as_gemm *s, const float *w, real *host)
 {
     for (size_t o = 0; o < (size_t)s->out.c; o++)
         for (size_t c = 0; c < (size_t)s->in.shape.c; c++)
@@ -88,20 +88,20 @@ void small_unpack(const struct small *s, const float *w, real *host)
 }
 
 /* The tap through which output pixel p sees input pixel q. */
-static size_t tap_of(const struct small *s, size_t p, size_t q)
+static size_t tap_of(const struct conv_as_gemm *s, size_t p, size_t q)
 {
     size_t w = (size_t)s->out.w;
     return (q / w + 1 - p / w) * SIZE + q % w + 1 - p % w;
 }
 
 /* The place in the matrix of output channel o at pixel p: its row. */
-static float *row_of(const struct small *s, float *matrix, size_t o, size_t p)
+static float *row_of(const struct conv_as_gemm *s, float *matrix, size_t o, size_t p)
 {
     return matrix + ((o / BLOCK * s->hw + p) * BLOCK + o % BLOCK) * s->inputs;
 }
 
 struct share {
-    const struct small *s;
+    const struct conv_as_gemm *s;
     const float *w; /* of spread */
     float *gw;      /* of gather */
     float *matrix;
@@ -112,7 +112,7 @@ struct share {
 static void spread(void *ctx, size_t first, size_t last)
 {
     const struct share *k = ctx;
-    const struct small *s = k->s;
+    const struct conv_as_gemm *s = k->s;
     for (size_t o = first; o < last; o++)
         for (size_t p = 0; p < s->hw; p++) {
             float *row = row_of(s, k->matrix, o, p);
@@ -126,7 +126,7 @@ static void spread(void *ctx, size_t first, size_t last)
 CPU_CLONES static void gather(void *ctx, size_t first, size_t last)
 {
     const struct share *k = ctx;
-    const struct small *s = k->s;
+    const struct conv_as_gemm *s = k->s;
     for (size_t o = first; o < last; o++)
         for (size_t c = 0; c < (size_t)s->in.shape.c; c += BLOCK) {
             float *gw = k->gw + packed_at(s, o, c, 0);
@@ -142,7 +142,7 @@ CPU_CLONES static void gather(void *ctx, size_t first, size_t last)
         }
 }
 
-static void make_matrix(const struct small *s, const float *w, void *scratch)
+static void make_matrix(const struct conv_as_gemm *s, const float *w, void *scratch)
 {
     struct share k = { s, w, NULL, scratch, 0 };
     cpu_share(s->cpu, (size_t)s->out.c, 1, spread, &k);
@@ -150,22 +150,22 @@ static void make_matrix(const struct small *s, const float *w, void *scratch)
 
 /* ---- passes ---- */
 
-static struct view view_of(const struct small *s, const struct layout *l, const void *data)
+static struct view view_of(const struct conv_as_gemm *s, const struct layout *l, const void *data)
 {
-    return (struct view){ order_of(s->in.shape, l), 0, (float *)data };
+    return (struct view){ format_of(s->in.shape, l), 0, (float *)data };
 }
 
-static const float *bring(const struct small *s, const void *x, size_t rows, void *scratch)
+static const float *bring(const struct conv_as_gemm *s, const void *x, size_t rows, void *scratch)
 {
     if (!s->copies) return x;
     struct view from = view_of(s, s->in.layout, x),
                 to = view_of(s, s->blocked.layout, cpu_at(scratch, s->at_x));
-    order_copy(s->cpu, &to, &from, rows, from.order.c, 0);
+    format_copy(s->cpu, &to, &from, rows, from.format.c, 0);
     return to.data;
 }
 
 struct finish {
-    const struct small *s;
+    const struct conv_as_gemm *s;
     const float *bias;
     float *y;
 };
@@ -173,7 +173,7 @@ struct finish {
 static void finish_rows(void *ctx, size_t first, size_t last)
 {
     const struct finish *k = ctx;
-    const struct small *s = k->s;
+    const struct conv_as_gemm *s = k->s;
     for (size_t r = first; r < last; r++) {
         float *y = k->y + r * s->outputs, *at = y;
         for (size_t o = 0; o < (size_t)s->out.c && k->bias; o += BLOCK)
@@ -183,8 +183,8 @@ static void finish_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-int small_forward(const struct small *s, const void *x, const void *w, const real *bias, void *y,
-                  void *scratch)
+int conv_as_gemm_forward(const struct conv_as_gemm *s, const void *x, const void *w, const real *bias,
+                         void *y, void *scratch)
 {
     x = bring(s, x, s->rows, scratch);
     make_matrix(s, w, scratch);
@@ -194,7 +194,8 @@ int small_forward(const struct small *s, const void *x, const void *w, const rea
     return OK;
 }
 
-int small_backward_x(const struct small *s, const void *w, const void *gy, void *gx, void *scratch)
+int conv_as_gemm_backward_x(const struct conv_as_gemm *s, const void *w, const void *gy, void *gx,
+                            void *scratch)
 {
     float *to = s->copies ? cpu_at(scratch, s->at_x) : gx;
     make_matrix(s, w, scratch);
@@ -202,11 +203,12 @@ int small_backward_x(const struct small *s, const void *w, const void *gy, void 
                  to));
     if (!s->copies) return OK;
     struct view from = view_of(s, s->blocked.layout, to), back = view_of(s, s->in.layout, gx);
-    order_copy(s->cpu, &back, &from, s->rows_back, from.order.c, s->add_gx);
+    format_copy(s->cpu, &back, &from, s->rows_back, from.format.c, s->add_gx);
     return OK;
 }
 
-int small_backward_w(const struct small *s, const void *x, const void *gy, void *gw, int add, void *scratch)
+int conv_as_gemm_backward_w(const struct conv_as_gemm *s, const void *x, const void *gy, void *gw, int add,
+                            void *scratch)
 {
     x = bring(s, x, s->rows_back, scratch);
     TRY(dnn_gemm(s->cpu, 1, 0, s->outputs, s->inputs, s->rows_back, gy, x, 0, scratch));
