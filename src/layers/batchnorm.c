@@ -1,12 +1,16 @@
 /* [batchnorm]: batch normalisation as a layer of its own. In .weights: bias, scale, mean, variance
  * (AlexeyAB's order; pjreddie's has no bias there, never updates the layer and crashes on a CPU). */
+#include "core/mem.h"
 #include "net/net.h"
+
+enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS };
 
 struct batchnorm {
     struct norm_plan plan;
     struct act_plan move; /* adds the gradient to what other readers of the input left there */
     struct buffer *stats, *workspace;
-    struct param *bias, *scale, *mean, *var;
+    struct param *param[PARAMS];
+    struct buffer *copy[PARAMS]; /* inference: the parameters in backend memory, c values each */
     double bn_momentum;
 };
 
@@ -17,6 +21,25 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     (void)e;
     *out = l->in[0]->x.shape;
     return OK;
+}
+
+static int declare(struct batchnorm *s, struct builder *b, size_t c)
+{
+    static const struct {
+        enum init init;
+        unsigned flags;
+    } as[PARAMS] = { [BIAS] = { INIT_ZERO, 0 },
+                     [SCALE] = { INIT_ONE, 0 },
+                     [MEAN] = { INIT_ZERO, PARAM_STATE },
+                     [VARIANCE] = { INIT_ZERO, PARAM_STATE | PARAM_VARIANCE } };
+    for (int i = 0; i < PARAMS; i++) {
+        s->param[i] = builder_param(b, c, as[i].init, 0, as[i].flags);
+        if (!s->param[i]) return 0;
+        if (builder_train(b)) continue;
+        s->copy[i] = builder_buffer(b, c * sizeof(real), LIFE_PROGRAM);
+        if (!s->copy[i]) return 0;
+    }
+    return 1;
 }
 
 static int build(struct layer *l, struct builder *b, struct err *e)
@@ -31,15 +54,10 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                            .act = ACT_LINEAR };
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
-    size_t c = (size_t)l->in[0]->x.shape.c;
-    s->bias = builder_param(b, c, INIT_ZERO, 0, 0);
-    s->scale = builder_param(b, c, INIT_ONE, 0, 0);
-    s->mean = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE);
-    s->var = builder_param(b, c, INIT_ZERO, 0, PARAM_STATE | PARAM_VARIANCE);
     s->stats = builder_buffer(b, s->plan.stats_bytes, LIFE_PASS);
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    if (!s->bias || !s->scale || !s->mean || !s->var || !s->stats || !s->workspace)
+    if (!declare(s, b, (size_t)l->in[0]->x.shape.c) || !s->stats || !s->workspace)
         return layer_no_memory(l, e);
     builder_keep_in(b, 0);
     if (!train || !l->add[0]) return OK;
@@ -50,22 +68,38 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return OK;
 }
 
+/* Nets opened for inference alone have no parameters in backend memory. */
+static int refresh(struct layer *l, struct err *e)
+{
+    struct batchnorm *s = l->self;
+    size_t c = (size_t)l->in[0]->x.shape.c;
+    real *host = mem_alloc(c, sizeof *host);
+    int rc = host ? OK : layer_no_memory(l, e);
+    for (int i = 0; i < PARAMS && !rc; i++) {
+        rc = param_get(s->param[i], host);
+        if (!rc) rc = l->be->ops->upload(l->be, s->copy[i]->data, host, c * sizeof *host);
+    }
+    mem_free(host);
+    return rc;
+}
+
 static int forward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
-    return p->be->ops->norm->forward(&s->plan, l->in[0]->x.data, NULL, param_w(s->scale), param_w(s->bias),
-                                     param_w(s->mean), param_w(s->var), s->bn_momentum,
-                                     p->train ? s->stats->data : NULL, p->train ? s->workspace->data : NULL,
-                                     l->out->x.data, p->scratch);
+    real *v[PARAMS];
+    for (int i = 0; i < PARAMS; i++) v[i] = p->train ? param_w(s->param[i]) : s->copy[i]->data;
+    return p->be->ops->norm->forward(&s->plan, l->in[0]->x.data, NULL, v[SCALE], v[BIAS], v[MEAN],
+                                     v[VARIANCE], s->bn_momentum, p->train ? s->stats->data : NULL,
+                                     p->train ? s->workspace->data : NULL, l->out->x.data, p->scratch);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
     void *gy = l->out->g.data, *gx = l->in[0]->g.data, *to = l->add[0] || !gx ? gy : gx;
-    TRY(p->be->ops->norm->backward(&s->plan, l->in[0]->x.data, NULL, param_w(s->scale), s->stats->data,
-                                   s->workspace->data, gy, to, NULL, param_g(s->scale), param_g(s->bias),
-                                   p->add, p->scratch));
+    TRY(p->be->ops->norm->backward(&s->plan, l->in[0]->x.data, NULL, param_w(s->param[SCALE]), s->stats->data,
+                                   s->workspace->data, gy, to, NULL, param_g(s->param[SCALE]),
+                                   param_g(s->param[BIAS]), p->add, p->scratch));
     return gx && l->add[0] ? p->be->ops->act->backward(&s->move, NULL, l->out->x.data, gy, gx, 1, p->scratch)
                            : OK;
 }
@@ -85,6 +119,7 @@ const struct layer_ops layer_batchnorm = {
     .flags = LAYER_PARAMS,
     .shape = shape,
     .build = build,
+    .refresh = refresh,
     .forward = forward,
     .backward = backward,
     .destroy = destroy,

@@ -46,15 +46,34 @@ static inline void bed_say(void *ctx, const char *line)
     print_message("note: %s\n", line);
 }
 
-/* seed of the input too. rows of S1 = BED_ROWS; a second mini-batch where the layer wants one. */
-static inline int bed_open(struct bed *b, const char *device, const char *cfg, struct err *e)
+/* Skips the test where this machine has no such device. */
+static inline void bed_need(const char *device)
+{
+    struct backend *be;
+    struct err e;
+    if (backend_open(&be, device, 2, &e)) {
+        print_message("skipped: %s\n", e.msg);
+        skip();
+    }
+    backend_close(be);
+}
+
+/* The net without a program. */
+static inline int bed_net(struct bed *b, const char *device, const char *cfg, struct err *e)
 {
     struct cfg *c;
     const struct notes notes = { bed_say, NULL };
     *b = (struct bed){ 0 };
     TRY(backend_open(&b->be, device, 2, e));
     TRY(cfg_parse(&c, "bed.cfg", cfg, strlen(cfg), e));
-    TRY(net_open(&b->net, c, b->be, 7, &notes, e));
+    return net_open(&b->net, c, b->be, 7, &notes, e);
+}
+
+/* The net and a training program that keeps all tensors, with a mini-batch of BED_ROWS images in S1, and as
+ * many in S2 where a layer asks for a second one. */
+static inline int bed_open(struct bed *b, const char *device, const char *cfg, struct err *e)
+{
+    TRY(bed_net(b, device, cfg, e));
     struct program_desc d = { .rows = BED_ROWS, .paired = b->net->pair_loader, .train = 1, .keep = 1 };
     TRY(program_open(&b->p, b->net, &d, e));
     struct shape s = program_input(b->p)->x.shape;

@@ -131,21 +131,10 @@ static void layer(const struct backend_ops *device, enum precision p, const stru
     assert_true(!t.all || t.near > t.all / 2);
 }
 
-static void need(const struct backend_ops *device)
-{
-    struct backend *be;
-    struct err e;
-    if (backend_open(&be, device->name, 2, &e)) {
-        print_message("skipped: %s\n", e.msg);
-        skip();
-    }
-    backend_close(be);
-}
-
 static void registry(const struct backend_ops *device, enum precision p)
 {
     if (!(device->precisions & 1u << p)) return;
-    need(device);
+    bed_need(device->name);
     for (int i = 0; layer_at(i); i++) layer(device, p, layer_at(i));
 }
 
@@ -158,7 +147,7 @@ static void steps_one_by_one(void **state)
     struct bed *bed[2] = { &t.dev, &t.ref };
     struct err e = { 0 };
     char cfg[4096];
-    need(device);
+    bed_need(device->name);
     bed_cfg(cfg, sizeof cfg, layer_find("itra"), "lambda=5\nwarmup=auto\npair=split", 3, 5);
     for (int i = 0; i < 2; i++) {
         const struct program_desc d = { .rows = BED_ROWS, .train = 1 };

@@ -1,0 +1,104 @@
+/* Every example of every layer in the registry, on every backend: a net that is opened for inference alone,
+ * from the .weights of a trained one, gives what an inference program beside the training program gives; and,
+ * where nothing in the net acts differently in training, what the training program itself has computed. */
+#include <unistd.h>
+#include "bed.h"
+#include "net/model.h"
+
+#define TOLERANCE 1e-5 /* rounding: plans, and so the order of sums, may differ */
+
+static void read_output(struct bed *b, real *out)
+{
+    const struct layer *last = NULL;
+    for (int i = 0; program_layer(b->p, i); i++)
+        if (!(program_layer(b->p, i)->ops->flags & LAYER_TERMINAL)) last = program_layer(b->p, i);
+    assert_int_equal(b->be->ops->read(b->be, &last->out->x, 0, BED_ROWS, out), OK);
+}
+
+/* The outputs of an inference program over the net, whose parameters come from `weights` unless that is NULL.
+ */
+static void infer(struct net *net, const char *weights, struct step s, real *out)
+{
+    struct err e = { 0 };
+    struct program *p;
+    struct program_desc d = { .rows = BED_ROWS };
+    size_t n = (size_t)BED_ROWS * (size_t)net->classes;
+    float *prob = mem_alloc(n, sizeof *prob);
+    double ce;
+    int layers;
+    assert_non_null(prob);
+    ok(program_open(&p, net, &d, &e), &e);
+    if (weights) {
+        ok(weights_load(net, weights, 0, &layers, &e), &e);
+        ok(program_refresh(p, &e), &e);
+    }
+    s.rows = BED_ROWS;
+    ok(program_infer(p, &s, prob, &ce, &e), &e);
+    for (size_t i = 0; i < n; i++) out[i] = (real)prob[i];
+    program_close(p);
+    mem_free(prob);
+}
+
+/* Batch statistics, random places and dropped values are training's alone. */
+static int acts_alike(const struct net *net, const struct layer_ops *ops)
+{
+    for (int i = 0; i < net->nparam; i++)
+        if (net->param[i]->flags & PARAM_VARIANCE) return 0;
+    return strcmp(ops->name, "dropout") && strcmp(ops->name, "crop");
+}
+
+static void compare(const char *what, const char *with, const real *a, const real *b, size_t n)
+{
+    double error = relative(a, b, n);
+    if (!(error <= TOLERANCE)) print_error("%s against %s: %.1e\n", what, with, error);
+    assert_true(error <= TOLERANCE); /* NaN fails */
+}
+
+static void check(const char *device, const struct layer_ops *ops, const char *example)
+{
+    enum { ALONE, BESIDE, TRAINING, WAYS };
+    char cfg[4096], what[300], weights[] = "/tmp/inference-XXXXXX";
+    struct bed trained, alone;
+    struct step_stats stats;
+    struct err e = { 0 };
+    real *out[WAYS];
+    bed_cfg(cfg, sizeof cfg, ops, example, 3, 6);
+    snprintf(what, sizeof what, "[%s] {%s} on %s", ops->name, example, device);
+    ok(bed_open(&trained, device, cfg, &e), &e);
+    size_t n = (size_t)BED_ROWS * (size_t)trained.net->classes;
+    for (int i = 0; i < WAYS; i++) assert_non_null(out[i] = mem_alloc(n, sizeof **out));
+    bed_warm(&trained, &e);
+    ok(net_update(trained.net, .1, &e), &e);
+    ok(program_train(trained.p, &trained.step, &stats, &e), &e);
+    read_output(&trained, out[TRAINING]);
+    infer(trained.net, NULL, trained.step, out[BESIDE]);
+    assert_int_equal(close(mkstemp(weights)), 0);
+    ok(weights_save(trained.net, weights, trained.net->n, 42, &e), &e);
+    ok(bed_net(&alone, device, cfg, &e), &e);
+    infer(alone.net, weights, trained.step, out[ALONE]);
+    unlink(weights);
+    compare(what, "a program beside the training program", out[ALONE], out[BESIDE], n);
+    if (acts_alike(trained.net, ops)) compare(what, "the training program", out[ALONE], out[TRAINING], n);
+    for (int i = 0; i < WAYS; i++) mem_free(out[i]);
+    bed_close(&alone);
+    bed_close(&trained);
+}
+
+static void registry(void **state)
+{
+    const char *device = *state;
+    bed_need(device);
+    for (int i = 0; layer_at(i); i++)
+        for (const char *const *x = layer_at(i)->examples; *x; x++) check(device, layer_at(i), *x);
+}
+
+int main(void)
+{
+    int failed = 0;
+    for (int i = 0; backend_at(i); i++) {
+        const struct CMUnitTest test[] = { { backend_at(i)->name, registry, NULL, NULL,
+                                             (void *)(uintptr_t)backend_at(i)->name } };
+        failed += cmocka_run_group_tests(test, NULL, NULL);
+    }
+    return failed;
+}
