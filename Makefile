@@ -1,6 +1,7 @@
 # make [GPU=0|1] [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG and PNG; stb_image does what is left
+# make install [PREFIX=/usr/local] [DESTDIR=]     the program, cfgs and data files; with the options it was built with
 #
 # make demo         train with and without [itra] on Fashion-MNIST, compare, plot
 # make test         everything that continuous integration runs; with GPU=1, the same for the build for GPUs
@@ -9,7 +10,7 @@
 # make golden-torch whole nets against PyTorch, in full
 # make fuzz         the fuzzers, a minute each                    make lint          rules a compiler does not check
 #
-# Variants never mix: objects live in build/<variant>/.
+# Variants never mix: objects live in build/<variant>/. Within a variant other flags or other sources rebuild what they must.
 
 GPU    ?= 0
 CUDA   ?= /usr/local/cuda
@@ -23,11 +24,14 @@ WERROR ?= 0
 COVERAGE ?= 0
 OPENCV ?= 0
 TURBOJPEG ?= 0
+OPENCV_INCLUDE ?= /usr/include/opencv4
+CFLAGS ?=
+PREFIX ?= /usr/local
 
 comma := ,
-oops = $(error $(1)=$($(1)): expected $(2))
-$(if $(filter-out 0 1 host,$(GPU)),$(call oops,GPU,0$(comma) 1 or host))
-$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG,$(if $(filter-out 0 1,$($(v))),$(call oops,$(v),0 or 1)))
+refuse = $(error $(1)=$($(1)): expected $(2))
+$(if $(filter-out 0 1 host,$(GPU)),$(call refuse,GPU,0$(comma) 1 or host))
+$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG,$(if $(filter-out 0 1,$($(v))),$(call refuse,$(v),0 or 1)))
 
 ifeq ($(DOUBLE),1)
 override ONEDNN := 0
@@ -39,110 +43,125 @@ endif
 
 # ---- nothing below needs changing for an ordinary build ------------------------------------------------------------
 
-WITH    := $(if $(filter 1,$(GPU)),-cuda)$(if $(filter host,$(GPU)),-shim)$(if $(filter 0,$(ONEDNN)),-ref)$(if $(filter 1,$(TURBOJPEG)),-turbojpeg)$(if $(filter 1,$(OPENCV)),-opencv)
-VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(WITH)$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(COVERAGE)),-coverage)$(if $(SAN),-$(SAN))
+on      = $(if $(filter 1,$($(1))),$(2))
+on_host = $(if $(filter host,$(GPU)),$(1))
+
+VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(call on,GPU,-cuda)$(call on_host,-shim)$(if $(filter 0,$(ONEDNN)),-ref)
+VARIANT := $(VARIANT)$(call on,TURBOJPEG,-turbojpeg)$(call on,OPENCV,-opencv)
+VARIANT := $(VARIANT)$(call on,DEBUG,-debug)$(call on,COVERAGE,-coverage)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
 
-BACKENDS := $(if $(filter 1 host,$(GPU)),cuda) $(if $(filter 1,$(ONEDNN)),cpu) ref
-DECODERS := $(if $(filter 1,$(TURBOJPEG)),turbojpeg) $(if $(filter 1,$(OPENCV)),opencv) stb
+BACKENDS := $(call on,GPU,cuda) $(call on_host,cuda) $(call on,ONEDNN,cpu) ref
+DECODERS := $(call on,TURBOJPEG,turbojpeg) $(call on,OPENCV,opencv) stb
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
-SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c) \
-            $(LAYERS:%=src/layers/%.c) $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c)) \
+SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c src/layers/*.c) \
+            $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c src/backend/$(b)/*.cu)) \
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
-# What stands for the libraries of a GPU on a machine without one.
-SHIMMED := $(if $(filter host,$(GPU)),$(notdir $(wildcard tests/shim/*.c)))
-SRC     := $(filter-out $(SHIMMED:%=src/backend/cuda/%),$(SRC)) $(SHIMMED:%=tests/shim/%)
-SRC     += $(if $(filter 1 host,$(GPU)),$(wildcard src/backend/cuda/*.cu))
+# On a machine without a GPU, stand-ins for the GPU's libraries.
+SHIM     := $(call on_host,$(wildcard tests/shim/*.c))
+SRC      := $(filter-out $(SHIM:tests/shim/%=src/backend/cuda/%),$(SRC)) $(SHIM)
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
 LIB_OBJ  := $(addprefix $(B)/,$(patsubst %.c,%.o,$(patsubst %.cpp,%.o,$(SRC:.cu=.cu.o))))
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
 
-WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
-          $(if $(filter 1,$(WERROR)),-Werror)
+WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes $(call on,WERROR,-Werror)
 OPT    := $(if $(filter 1,$(DEBUG)),-O1 -g,-O2 -g)
 ifeq ($(COVERAGE),1) # a line of code for each line of source
 override OPT := -O0 -g --coverage
 override LDFLAGS += --coverage
 endif
-CFLAGS ?=
-COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(if $(filter 1,$(DOUBLE)),-DREAL=double) \
+COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(call on,DOUBLE,-DREAL=double) \
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
-ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) $(CXXFLAGS)
-CUDA_DIRS  := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
-CUDA_LIBS  := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
-              $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
-NVCC       := $(CUDA)/bin/nvcc
-NVCC_FLAGS := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion \
-              -MMD -MP -Isrc -Iinclude -I$(B)
-LDLIBS := $(if $(filter 1,$(GPU)),$(CUDA_LIBS)) $(if $(filter 1,$(ONEDNN)),-ldnnl) $(if $(filter 1,$(TURBOJPEG)),-lturbojpeg) \
-          $(if $(filter 1,$(OPENCV)),-lopencv_imgcodecs -lopencv_core -lstdc++) \
+ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) -isystem $(OPENCV_INCLUDE) $(CXXFLAGS)
+CUDA_INCLUDE := -isystem $(CUDNN)/include -isystem $(CUDA)/include
+CUDA_DIRS    := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
+CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
+                $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
+NVCC         := $(CUDA)/bin/nvcc
+NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
+                -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion -MMD -MP -Isrc -Iinclude -I$(B)
+LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,-ldnnl) $(call on,TURBOJPEG,-lturbojpeg) \
+          $(call on,OPENCV,-lopencv_imgcodecs -lopencv_core -lstdc++) \
           -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+link    = $(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
 
 all: darknet
 
-# The link follows the variant that was asked for last, whichever is newer.
+# The link leads to the variant that was asked for last.
 darknet: $(B)/darknet FORCE
 	@ln -sf $< $@
 
-$(B)/darknet: $(APP_OBJ) $(LIB_OBJ)
-	$(CC) -o $@ $^ $(LDLIBS)
+$(B)/darknet: $(APP_OBJ) $(LIB_OBJ) $(B)/link.flags
+	$(link)
 
-# The folder is the registry: one LAYER(name), BACKEND(name), DECODER(name) line per file or folder. Rewritten when it changes.
-$(B)/layers.inc: FORCE
-	@mkdir -p $(B)
-	@printf 'LAYER(%s)\n' $(LAYERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/backends.inc: FORCE
-	@mkdir -p $(B)
-	@printf 'BACKEND(%s)\n' $(BACKENDS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/decoders.inc: FORCE
-	@mkdir -p $(B)
-	@printf 'DECODER(%s)\n' $(DECODERS) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-
-# The folders and the card that a build for GPUs was made with: other ones make it anew.
-TOOLKIT := $(if $(filter 1,$(GPU)),$(B)/toolkit)
-$(B)/toolkit: FORCE
-	@mkdir -p $(B)
-	@echo '$(CUDA) $(CUDNN) $(CUDA_ARCH)' > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-
-# One plain line where a library is missing, before a compiler says it in fifty.
-OPENCV_INCLUDE ?= /usr/include/opencv4
-HEADERS := $(if $(filter 1,$(GPU)),cuda_runtime_api.h cudnn.h cublas_v2.h) $(if $(filter 1,$(ONEDNN)),oneapi/dnnl/dnnl.h) stb/stb_image.h zlib.h $(if $(filter 1,$(TURBOJPEG)),turbojpeg.h) \
-           $(if $(filter 1,$(OPENCV)),opencv2/imgcodecs.hpp)
-SETS    := build$(if $(filter 1,$(TURBOJPEG)), turbojpeg)$(if $(filter 1,$(OPENCV)), opencv)
-$(B)/headers: $(TOOLKIT)
-	@$(if $(TOOLKIT),command -v $(NVCC) >/dev/null || { echo "make: $(NVCC) is missing: give the folder of CUDA$(comma) CUDA=$(CUDA)" >&2; exit 1; })
-	@for h in $(HEADERS); do case $$h in cu*) as="$(CC) -x c -isystem $(CUDNN)/include -isystem $(CUDA)/include" ;; *.hpp) as="$(CXX) -x c++ -isystem $(OPENCV_INCLUDE)" ;; *) as="$(CC) -x c" ;; esac; \
-	    echo "#include <$$h>" | $$as -E - >/dev/null 2>&1 || \
-	    { case $$h in cu*) echo "make: $$h is missing: give the folders of CUDA and cuDNN, CUDA=$(CUDA) CUDNN=$(CUDNN)" >&2; exit 1 ;; esac; \
-	      echo "make: $$h is missing: run scripts/deps.sh $(SETS)$(if $(filter 1,$(ONEDNN)), (without oneDNN: make ONEDNN=0))" >&2; exit 1; }; done
-	@mkdir -p $(B); touch $@
-
+# Files that make itself writes, and only when their text changes, so that what depends on them is rebuilt then: registries,
+# with a line LAYER(name), BACKEND(name) or DECODER(name) for each file or folder, and commands. text.FILE is for printf.
+quoted = '$(subst ','\'',$(1))'
+text.layers.inc    := 'LAYER(%s)\n' $(LAYERS)
+text.backends.inc  := 'BACKEND(%s)\n' $(BACKENDS)
+text.decoders.inc  := 'DECODER(%s)\n' $(DECODERS)
+text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV,$(call quoted,$(CXX) $(ALL_CXXFLAGS)))
+text.toolkit.flags := '%s\n' $(call quoted,$(NVCC) $(NVCC_FLAGS) $(CUDA_INCLUDE))
+text.link.flags    := '%s\n' $(call quoted,$(CC) $(APP_OBJ) $(LIB_OBJ) $(LDLIBS))
 REGISTRIES := $(B)/layers.inc $(B)/backends.inc $(B)/decoders.inc
-$(B)/src/%.o: src/%.c Makefile | $(B)/headers $(REGISTRIES)
+$(REGISTRIES) $(B)/compile.flags $(B)/toolkit.flags $(B)/link.flags: FORCE
+	@mkdir -p $(B)
+	@printf $(text.$(@F)) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+# Where a library is missing, one plain line instead of fifty of the compiler's.
+need = @for h in $(2); do echo "\#include <$$h>" | $(1) -E - >/dev/null 2>&1 || { echo "make: $$h is missing: $(3)" >&2; exit 1; }; done
+TOOLKIT := $(call on,GPU,$(B)/toolkit.flags)
+$(B)/headers: $(B)/compile.flags $(TOOLKIT)
+	$(call on,GPU,@command -v $(NVCC) >/dev/null || { echo "make: $(NVCC) is missing: give the folder of CUDA$(comma) CUDA=$(CUDA)" >&2; exit 1; })
+	$(call need,$(CC) $(CFLAGS) -x c $(CUDA_INCLUDE),$(call on,GPU,cuda_runtime_api.h cudnn.h cublas_v2.h),give the folders of CUDA and cuDNN$(comma) CUDA=$(CUDA) CUDNN=$(CUDNN))
+	$(call need,$(CC) $(CFLAGS) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))
+	$(call need,$(CC) $(CFLAGS) -x c,stb/stb_image.h zlib.h,run scripts/deps.sh build)
+	$(call need,$(CC) $(CFLAGS) -x c,$(call on,TURBOJPEG,turbojpeg.h),run scripts/deps.sh turbojpeg)
+	$(call need,$(CXX) $(CXXFLAGS) -x c++ -isystem $(OPENCV_INCLUDE),$(call on,OPENCV,opencv2/imgcodecs.hpp),run scripts/deps.sh opencv)
+	@touch $@
+
+$(B)/%.o: %.c $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
-$(B)/src/%.o: src/%.cpp Makefile | $(B)/headers $(REGISTRIES)
+$(B)/%.o: %.cpp $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 ifeq ($(GPU),1)
-$(filter $(B)/src/backend/cuda/%,$(LIB_OBJ)): $(TOOLKIT)
-$(B)/src/backend/cuda/%.o: ALL_CFLAGS += -isystem $(CUDNN)/include -isystem $(CUDA)/include
-$(B)/src/backend/cuda/%.cu.o: src/backend/cuda/%.cu Makefile | $(B)/headers $(REGISTRIES)
+$(filter $(B)/src/backend/cuda/%,$(LIB_OBJ)): $(B)/toolkit.flags
+$(B)/src/backend/cuda/%.o: ALL_CFLAGS += $(CUDA_INCLUDE)
+$(B)/%.cu.o: %.cu | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MF $(@:.o=.d) -c -o $@ $<
 else
-$(B)/src/backend/cuda/%.cu.o: src/backend/cuda/%.cu Makefile | $(B)/headers $(REGISTRIES)
+$(B)/%.cu.o: %.cu $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ -x c $<
 endif
-$(B)/src/data/decoders/opencv.o: ALL_CXXFLAGS += -isystem $(OPENCV_INCLUDE)
 ifeq ($(TURBOJPEG),1) # the library itself does not tell
 $(B)/src/data/decoders/turbojpeg.o: ALL_CFLAGS += -DTURBOJPEG_RELEASE='"$(shell pkg-config --modversion libturbojpeg 2>/dev/null)"'
 endif
-$(B)/tests/%.o: tests/%.c Makefile | $(REGISTRIES)
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Itests -c -o $@ $<
+
+# ---- installation ------------------------------------------------------------------------------------------------------
+
+BINDIR  ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share/darknet-itra
+DOCDIR  ?= $(PREFIX)/share/doc/darknet-itra
+SHARED  := $(wildcard cfg/*.cfg data/*.data data/*.names scripts/get* scripts/imagenet-devkit.py scripts/deps.sh)
+
+# Paths in installed .data files are absolute, so that they hold from any folder; scripts/get-NAME.sh beside them fill them.
+install: $(B)/darknet
+	install -D -m 755 $< "$(DESTDIR)$(BINDIR)/darknet"
+	for f in $(SHARED); do \
+	    if [ -x $$f ]; then mode=755; else mode=644; fi; \
+	    install -D -m $$mode $$f "$(DESTDIR)$(DATADIR)/$$f" || exit; done
+	cd "$(DESTDIR)$(DATADIR)" && sed -i 's|=data/|=$(DATADIR)/data/|' $(filter %.data,$(SHARED))
+	install -D -m 644 -t "$(DESTDIR)$(DOCDIR)" README.md LICENSE
+uninstall: # leaves what others put into the folders, such as data sets
+	rm -f "$(DESTDIR)$(BINDIR)/darknet" "$(DESTDIR)$(DOCDIR)/README.md" "$(DESTDIR)$(DOCDIR)/LICENSE"
+	for f in $(SHARED); do rm -f "$(DESTDIR)$(DATADIR)/$$f"; done
+	for d in "$(DATADIR)/cfg" "$(DATADIR)/data" "$(DATADIR)/scripts" "$(DATADIR)" "$(DOCDIR)"; do \
+	    [ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; done
 
 # ---- tests: each file is one program of its own ----------------------------------------------------------------------
 
@@ -150,20 +169,24 @@ names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
 UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,layers) $(call names,train)
 FAULTS  := $(call names,faults)
 # Of the cuda backend alone: where kernels run on the host, and where cuDNN is there to plan.
-DEVICE  := $(if $(filter host,$(GPU)),cuda/orders cuda/faults)$(if $(filter 1,$(GPU)),cuda/plans)
+DEVICE  := $(call on_host,cuda/orders cuda/faults)$(call on,GPU,cuda/plans)
 
-$(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ)
-	$(CC) -o $@ $^ -lcmocka $(LDLIBS)
-# The programs of tests/device/run.sh: the suites of the operations without cmocka, and one for CUDA's libraries alone.
-$(B)/plain/%.o: tests/%.c Makefile | $(REGISTRIES)
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Itests -Itests/device -c -o $@ $<
-$(B)/plain/%: $(B)/plain/%.o $(LIB_OBJ)
-	$(CC) -o $@ $^ $(LDLIBS)
-$(B)/tests/device/%.o: ALL_CFLAGS += -isystem $(CUDA)/include
-$(B)/tests/device/%: $(B)/tests/device/%.o
-	$(CC) -o $@ $^ $(LDLIBS)
+$(B)/tests/%.o: ALL_CFLAGS += -Itests
+$(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ) $(B)/link.flags
+	$(link) -lcmocka
 $(B)/tests/faults/memory: LDLIBS += -Wl,--wrap=mem_alloc,--wrap=mem_text,--wrap=mem_free
+# The programs of tests/device/run.sh and of make bench do without cmocka, and one without the library.
+$(B)/plain/%.o: ALL_CFLAGS += -Itests -Itests/device
+$(B)/plain/%.o: tests/%.c $(B)/compile.flags | $(B)/headers $(REGISTRIES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(B)/plain/%: $(B)/plain/%.o $(LIB_OBJ) $(B)/link.flags
+	$(link)
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(LIB_OBJ) $(B)/link.flags
+	$(link)
+$(B)/tests/device/%.o: ALL_CFLAGS += -isystem $(CUDA)/include
+$(B)/tests/device/%: $(B)/tests/device/%.o $(B)/link.flags
+	$(link)
 
 # Set-up, every variant, every test: what .ci/run calls.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -191,7 +214,7 @@ check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(DEVICE) golden/itra 
 # Of a build with GPU=1, or with its kernels on the host.
 DEVICE_SUITES := unit/backends layers/parity
 check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(DEVICE:%=$(B)/tests/%) $(B)/tests/bench/step \
-              $(if $(filter 1,$(GPU)),$(B)/tests/device/ceilings)
+              $(call on,GPU,$(B)/tests/device/ceilings)
 
 # What decodes images, in each variant of it.
 check-images: $(B)/darknet $(B)/tests/unit/image $(B)/tests/unit/decoders
@@ -227,13 +250,9 @@ demo:
 bench:
 	@scripts/bench.sh
 
-# Unlike the tests these need no cmocka.
-$(B)/tests/bench/%: $(B)/tests/bench/%.o $(LIB_OBJ)
-	$(CC) -o $@ $^ $(LDLIBS)
-
 clean:
 	rm -rf build darknet tests/bin
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/plain/*/*.d)
-.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench clean FORCE
-.PRECIOUS: $(B)/tests/%.o $(B)/plain/%.o
+.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench install uninstall clean FORCE
+.PRECIOUS: $(B)/%.o $(B)/plain/%.o

@@ -37,4 +37,4 @@ exec tests/run.sh \
     $(programs $shim unit layers cuda) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
-    tests/cli/*.sh
+    tests/make.sh tests/cli/*.sh

@@ -106,7 +106,7 @@ static void jpegs_are_stbs(void **state)
             mem_free(got);
         }
         mem_free(want);
-        drop(&f);
+        destroy(&f);
     }
 }
 
@@ -135,7 +135,7 @@ static void pngs_are_stbs(void **state)
             mem_free(got);
         }
         mem_free(want);
-        drop(&f);
+        destroy(&f);
     }
 }
 
@@ -180,7 +180,7 @@ static void reduced_no_further_than_asked(void **state)
                 mem_free(whole);
                 mem_free(got);
             }
-        drop(&f);
+        destroy(&f);
     }
 }
 
@@ -201,7 +201,7 @@ static void truncated_files_are_left_to_stb(void **state)
             assert_int_equal(image_decode(in("cut.jpg"), 3, 0, &x, &w, &h, &e), E_FORMAT);
             assert_null(x);
         }
-        drop(&f);
+        destroy(&f);
     }
 }
 
@@ -226,7 +226,7 @@ static void garbled_files_do_no_harm(void **state)
             }
         }
         mem_free(copy);
-        drop(&f);
+        destroy(&f);
     }
 }
 
@@ -243,7 +243,7 @@ static void open_files(struct data_file **file, struct dataset **set)
         assert_int_equal(put_bytes(in(name), f.x, f.n), 0);
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s\n", in(name));
-        drop(&f);
+        destroy(&f);
     }
     assert_int_equal(put_text(in("t.list"), list), 0);
     assert_int_equal(put_text(in("l.txt"), "even\nodd\n"), 0);
