@@ -281,7 +281,8 @@ struct join_ops {
                     struct err *);
     int (*plan_concat)(struct backend *, const struct concat_desc *, struct tensor *out, struct join_plan *,
                        struct err *);
-    /* x: the inputs (a, b for addition). */
+    /* x: the inputs (a, b for addition), which may be one tensor more than once; then so may their gradients,
+     * which are written in this order. */
     int (*forward)(const struct join_plan *, const void *const *x, void *y, void *scratch);
     /* gx[i] may be NULL; add[i] as for gx elsewhere (for addition as planned). y: the output, for the slope.
      */

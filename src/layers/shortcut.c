@@ -37,6 +37,8 @@ static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
     if (s->from.n != 1) return layer_fail(l, e, "needs from= with one layer, as from=-3");
     at[0] = l->index - 1;
     at[1] = layer_referred(l, "from", &s->from, 0, e);
+    if (at[1] >= 0 && at[1] == at[0])
+        return layer_fail(l, e, "from= adds the previous layer to itself: name an earlier one");
     return at[1] < 0 ? at[1] : 2;
 }
 
@@ -50,8 +52,6 @@ static int factors_fit(struct shape a, struct shape b)
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     struct shape a = l->in[0]->x.shape, b = l->in[1]->x.shape;
-    if (l->in[0] == l->in[1])
-        return layer_fail(l, e, "from= adds the previous layer to itself: name an earlier one");
     if (!factors_fit(a, b))
         return layer_fail(l, e,
                           "cannot add a map of %dx%d to one of %dx%d: sizes must be equal or whole multiples",

@@ -94,10 +94,12 @@ static int record(struct program *p, const struct step *s, const struct pass *pa
     return rc;
 }
 
-/* The first time as it is, the second time into a recording, from then on as recorded. */
+/* The first time as it is, the second time into a recording, from then on as recorded. What else may differ
+ * from step to step is in backend memory, or is not recorded. */
 static int enqueue_recorded(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
     struct backend *be = p->net->be;
+    if (s->reuse_detached) return enqueue(p, s, pass, e);
     int way = (s->add != 0) + 2 * (s->update != 0), tries = p->enqueued[way]++ && !p->unrecorded;
     struct capture **made = &p->recording[way];
     if (!*made && (!tries || be->ops->capture_begin(be) || record(p, s, pass, made)))
@@ -115,6 +117,7 @@ int program_submit(struct program *p, const struct step *s, struct err *e)
         TRY(program_train(p, s, &p->stats[s->number % (uint64_t)n->config.subdivisions], e));
         return s->update ? net_update(n, s->rate, e) : OK;
     }
+    TRY(run_check(p, s, e));
     int rc = run_fill(p, s, 1, &pass, e);
     if (!rc) rc = enqueue_recorded(p, s, &pass, e);
     if (rc) return attach_device_error(p->net, rc, e);

@@ -65,6 +65,7 @@ int program_output(const struct program *); /* the last layer that is not [cost]
 
 /* ---- run.c ---- */
 
+int run_check(const struct program *, const struct step *, struct err *);
 /* Brings a step's images and labels to the device, and fills *pass. late: nobody waits for the losses. */
 int run_fill(struct program *, const struct step *, int async, struct pass *, struct err *);
 /* stats (may be NULL) get the time of training-only layers. */

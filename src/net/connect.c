@@ -82,13 +82,14 @@ static int is_read(const struct program *p, const struct value *v, int first, in
     return 0;
 }
 
-/* Can layer i, a sum, be done by the layer before it? Nobody else may want what that gave so far, and the
- * gradient of what is added must be written here first. */
+/* Can layer i, a sum, be done by the layer before it? Nobody else may want what that gave so far (not even
+ * the sum itself, which may add a value to itself), and the gradient of what is added must be written here
+ * first. */
 static int folds(const struct program *p, int i)
 {
     const struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
     int act = p->node[i].used && !l->identity && l->ops->sum ? l->ops->sum(l) : -1;
-    return act >= 0 && l->in[0] == &p->node[i - 1].value && before->ops->takes_sum &&
+    return act >= 0 && l->in[0] == &p->node[i - 1].value && l->in[1] != l->in[0] && before->ops->takes_sum &&
            before->ops->takes_sum(before, (enum act)act) && !is_read(p, l->in[0], 0, i) &&
            !is_read(p, l->in[1], i, i);
 }

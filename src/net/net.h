@@ -109,6 +109,7 @@ void program_close(struct program *);
  * pixels. *kept: 0 where it cannot, or where they leave too little memory. */
 int net_keep_images(struct net *, const struct images_desc *, int *kept, struct err *);
 
+/* Training takes as many rows as the program has, with labels; inference takes up to as many. */
 struct step {
     const float *x;          /* host: rows x c x h x w; NULL where there is: */
     const struct crop *move; /* host: rows */

@@ -72,6 +72,15 @@ static int fill_image(struct program *p, const struct step *s)
     return OK;
 }
 
+/* Losses are means over the rows of the program, and a recorded step has its rows and its labels. */
+int run_check(const struct program *p, const struct step *s, struct err *e)
+{
+    if (s->label && s->rows == p->rows && s->rows_s1 == p->desc.rows) return OK;
+    return fail(e, E_ARG,
+                "%s: a training step of %d images, %d of S1, %s labels: expected %d and %d, with labels",
+                p->net->cfg->path, s->rows, s->rows_s1, s->label ? "with" : "without", p->rows, p->desc.rows);
+}
+
 int run_fill(struct program *p, const struct step *s, int async, struct pass *pass, struct err *e)
 {
     const struct net *n = p->net;
@@ -176,6 +185,7 @@ void run_add_stats(const struct program *p, struct step_stats *s)
 static int train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
 {
     struct pass pass;
+    TRY(run_check(p, s, e));
     *stats = (struct step_stats){ 0 };
     TRY(run_fill(p, s, 0, &pass, e));
     TRY(run_forward(p, &pass, stats, e));

@@ -110,6 +110,39 @@ static void steps_that_cannot_be_recorded(void **state)
     noise_close(&s);
 }
 
+/* A step that differs from the recorded one in more than its numbers is not recorded, or refused. */
+static void what_a_recording_has_fixed(void **state)
+{
+    static const float images[4 * SIDE * SIDE];
+    static const int label[4];
+    const struct program_desc d = { .rows = 2, .paired = 1, .train = 1 };
+    struct step s = { .x = images, .label = label, .rows = 4, .rows_s1 = 2, .iteration = 1 };
+    struct tiny t;
+    struct err e = { 0 };
+    (void)state;
+    ok(tiny_net(&t, cfg, NULL, &e), &e);
+    ok(program_open(&t.p, t.net, &d, &e), &e);
+    device_records = 1;
+    ok(program_submit(t.p, &s, &e), &e);
+    s.reuse_detached = 1;
+    ok(program_submit(t.p, &s, &e), &e);
+    s.rows = 3;
+    refused(program_submit(t.p, &s, &e), E_ARG, &e, "of 3 images, 2 of S1, with labels: expected 4 and 2");
+    s.rows = 4;
+    s.rows_s1 = 4;
+    refused(program_submit(t.p, &s, &e), E_ARG, &e, "of 4 images, 4 of S1");
+    s.rows_s1 = 2;
+    s.label = NULL;
+    refused(program_submit(t.p, &s, &e), E_ARG, &e, "without labels");
+    s.label = label;
+    assert_null(strstr(t.notes, "cannot be recorded"));
+    s.reuse_detached = 0;
+    ok(program_submit(t.p, &s, &e), &e);
+    assert_non_null(strstr(t.notes, "cannot be recorded"));
+    device_records = 0;
+    tiny_close(&t);
+}
+
 static void bf16_needs_a_newer_card(void **state)
 {
     const struct program_desc d = { .rows = 2, .train = 1 };
@@ -126,9 +159,8 @@ int main(void)
 {
     tiny_device = "cuda";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_that_fails),
-        cmocka_unit_test(what_failed_is_told),
-        cmocka_unit_test(steps_that_cannot_be_recorded),
+        cmocka_unit_test(a_device_that_fails),           cmocka_unit_test(what_failed_is_told),
+        cmocka_unit_test(steps_that_cannot_be_recorded), cmocka_unit_test(what_a_recording_has_fixed),
         cmocka_unit_test(bf16_needs_a_newer_card),
     };
     return cmocka_run_group_tests(tests, set_up, tiny_tear_down);

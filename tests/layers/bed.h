@@ -31,6 +31,18 @@ static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, 
                  BED_CLASSES);
 }
 
+/* Sums of a layer's output with itself: what stands between counts as a layer and is the identity. */
+static const struct {
+    const char *layer, *example;
+} bed_twice[] = {
+    { "route", "layers=-1\n[shortcut]\nfrom=-2\nalpha=.5\nbeta=2\nactivation=leaky" },
+    { "activation", "activation=linear\n[shortcut]\nfrom=-2\nactivation=mish" },
+    { "dropout", "probability=0\n[shortcut]\nfrom=-2\nactivation=relu" },
+    { "dropout", "probability=.3\n[shortcut]\nfrom=-2\nactivation=relu" },
+    { "itra", "lambda=0.7\nwarmup=0\npair=split\n[shortcut]\nfrom=-2" },
+};
+enum { BED_TWICE = sizeof bed_twice / sizeof *bed_twice };
+
 struct bed {
     struct backend *be;
     struct net *net;

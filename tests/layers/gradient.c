@@ -140,6 +140,7 @@ static void test_registry(void **state)
     }
     for (int i = 0; layer_at(i); i++)
         for (const char *const *x = layer_at(i)->examples; *x; x++) check(layer_at(i), *x);
+    for (int i = 0; i < BED_TWICE; i++) check(layer_find(bed_twice[i].layer), bed_twice[i].example);
 }
 
 int main(void)

@@ -169,6 +169,15 @@ static void steps_one_by_one(void **state)
     bed_close(&t.ref);
 }
 
+static void sums_of_one_layer(void **state)
+{
+    struct pair t = { .precision = PRECISION_FP32 };
+    const struct backend_ops *device = *state;
+    bed_need(device->name);
+    for (int i = 0; i < BED_TWICE; i++)
+        check(&t, device->name, layer_find(bed_twice[i].layer), bed_twice[i].example, 3, 6);
+}
+
 static void fp32(void **state) { registry(*state, PRECISION_FP32); }
 static void tf32(void **state) { registry(*state, PRECISION_TF32); }
 static void bf16(void **state) { registry(*state, PRECISION_BF16); }
@@ -179,6 +188,7 @@ int main(void)
     for (int i = 0; backend_at(i); i++) {
         void *device = (void *)(uintptr_t)backend_at(i);
         const struct CMUnitTest tests[] = { cmocka_unit_test_prestate(steps_one_by_one, device),
+                                            cmocka_unit_test_prestate(sums_of_one_layer, device),
                                             cmocka_unit_test_prestate(fp32, device),
                                             cmocka_unit_test_prestate(tf32, device),
                                             cmocka_unit_test_prestate(bf16, device) };

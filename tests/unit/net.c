@@ -158,6 +158,46 @@ static void route_of_one_layer_twice(void **state)
     tiny_close(&t);
 }
 
+/* What is the identity still counts as a layer: the output before it and after it are one, and may be added.
+ */
+static void a_layer_added_to_itself(void **state)
+{
+    static const char *const between[] = { "[dropout]\nprobability=0\n", "[route]\nlayers=-1\n",
+                                           "[activation]\nactivation=linear\n", "[itra]\nlambda=0\n",
+                                           "[itra]\nlambda=.5\npair=split\nwarmup=auto\n" };
+    (void)state;
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
+        char cfg[600];
+        struct tiny tight;
+        struct err e = { 0 };
+        const struct program_desc d = { .rows = 4, .train = 1, .guard = 1 }, infer = { .rows = 4 };
+        struct program *p;
+        float prob[12];
+        snprintf(cfg, sizeof cfg, "%s%s[shortcut]\nfrom=-2\nactivation=relu\n%s", NET(4) CONV(2), between[i],
+                 HEAD);
+        open_set(&t, cfg);
+        const struct layer *sum = program_layer(t.p, 2);
+        assert_ptr_equal(sum->in[0], sum->in[1]);
+        double ce = tiny_train(&t, images, label, 0).ce;
+        assert_true(tiny_g(&t, 0, 0) != 0);
+
+        /* The same where sums may be folded and memory is reused and poisoned; and in inference. */
+        ok(tiny_net(&tight, cfg, NULL, &e), &e);
+        ok(program_open(&tight.p, tight.net, &d, &e), &e);
+        set_params(tight.net);
+        near(tiny_train(&tight, images, label, 0).ce, ce, 1e-6);
+        for (int k = 0; k < 4; k++) same_gradient(&tight, k, &t, k, 1e-5);
+        ok(program_open(&p, tight.net, &infer, &e), &e);
+        struct step s = { .x = images, .label = label, .rows = 4, .rows_s1 = 4 };
+        double sum_ce;
+        ok(program_infer(p, &s, prob, &sum_ce, &e), &e);
+        near(sum_ce / 4, ce, 1e-5);
+        program_close(p);
+        tiny_close(&tight);
+        tiny_close(&t);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void bad(const char *cfg, const char *words)
@@ -194,6 +234,7 @@ static void refusals(void **state)
         "inputs differ in size: 3x3 and 2x2");
     bad(NET(1) CONV(2) "[shortcut]\nfrom=-2\n" HEAD, "from=-2 means layer -1");
     bad(NET(1) "[shortcut]\nfrom=-1\n" HEAD, "from=-1 means layer -1");
+    bad(NET(1) CONV(1) "[shortcut]\nfrom=-1\n" HEAD, "adds the previous layer to itself");
     bad(NET(1) CONV(2) "[softmax]\ngroups=4\n", "groups=4 must divide the 18 inputs");
     bad(NET(1) CONV(2) "[itra]\nlamda=1\n" HEAD, "[itra] has no key 'lamda'; did you mean lambda?");
 }
@@ -578,6 +619,7 @@ int main(void)
         cmocka_unit_test(dead_branches),
         cmocka_unit_test(route_of_one_is_an_alias),
         cmocka_unit_test(route_of_one_layer_twice),
+        cmocka_unit_test(a_layer_added_to_itself),
         cmocka_unit_test(refusals),
         cmocka_unit_test(unknown_keys_are_noted),
         cmocka_unit_test(overrides),
