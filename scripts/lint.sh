@@ -8,8 +8,12 @@ breach() { # breach RULE < lines
         bad=1
     done
 }
-found=$(mktemp)
-trap 'rm -f "$found"' EXIT
+report() { # report RULE < lines: a rule that the tree does not keep yet
+    while IFS= read -r line; do echo "$line: $1"; done
+}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+found=$work/found
 
 code() { # code PATTERN: the lines that have it outside comments, and outside strings other than the names of headers
     grep -rniE "$1" src --include='*.[ch]*' | sed 's|/\*.*||; /#include/!s|"[^"]*"||g' | grep -v '^[^ ]*: \*' |
@@ -38,4 +42,20 @@ up() { # up FOLDER FORBIDDEN...
     up train layers cli
 } >"$found"
 breach 'a folder includes only what lies below it' <"$found"
+# NAME.c and NAME.h are one module; a line "A B" for each B whose header A includes.
+(cd src && grep -rE '^#include "' --include='*.[ch]*' .) | while IFS=:\" read -r file _ header _; do
+    file=${file#./}
+    for path in "${file%/*}/$header" "$header"; do
+        [ -f "src/$path" ] || continue
+        [ "${path%.*}" = "${file%.*}" ] || echo "${file%.*} ${path%.*}"
+        break
+    done
+done | sort -u >"$work/includes"
+tsort "$work/includes" 2>&1 >"$work/sorted" | awk '
+    /contains a loop/ { if (line) print line; line = ""; next }
+    { line = line (line ? " -> " : "") "src/" $2 }
+    END { if (line) print line }' >"$found"
+report 'modules include one another in a circle' <"$found"
+find src -name '*.[ch]*' -exec wc -l {} + | awk '$2 != "total" && $1 > 500 { print $2 ": " $1 " lines" }' >"$found"
+report 'a file of src has at most 500 lines' <"$found"
 exit $bad
