@@ -174,6 +174,11 @@ DEVICE  := $(call on_host,cuda/orders cuda/faults)$(call on,GPU,cuda/plans)
 $(B)/tests/%.o: ALL_CFLAGS += -Itests
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ) $(B)/link.flags
 	$(link) -lcmocka
+ifneq ($(findstring fuzzer,$(SAN)),) # scripts/fuzz.sh
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(LIB_OBJ) $(B)/link.flags
+	$(link) -fsanitize=fuzzer -Wl,--defsym=LLVMFuzzerTestOneInput=fuzz_$*
+endif
+$(B)/tests/fuzz/replay: $(patsubst %.c,$(B)/%.o,$(wildcard tests/fuzz/*.c))
 $(B)/tests/faults/memory: LDLIBS += -Wl,--wrap=mem_alloc,--wrap=mem_text,--wrap=mem_free
 # The programs of tests/device/run.sh and of make bench do without cmocka, and one without the library.
 $(B)/plain/%.o: ALL_CFLAGS += -Itests -Itests/device

@@ -2,11 +2,9 @@
 #include "fuzz.h"
 #include "net/net.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
 static void hear_note(void *ctx, const char *line) { *(size_t *)ctx += strlen(line); }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int fuzz_cfg(const uint8_t *bytes, size_t n)
 {
     static struct backend *be;
     struct err e = { 0 };

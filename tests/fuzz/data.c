@@ -4,8 +4,6 @@
 #include "data/dataset.h"
 #include "data/label.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
 static void hear_data_note(void *ctx, const char *line) { *(size_t *)ctx += strlen(line); }
 
 /* The lists that the text names are not opened: they could be any file or device of this machine. */
@@ -28,7 +26,7 @@ static int read_list(const char *path, struct err *e)
     return OK;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int fuzz_data(const uint8_t *bytes, size_t n)
 {
     struct fuzz_file f;
     struct err e = { 0 };

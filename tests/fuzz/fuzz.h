@@ -1,10 +1,8 @@
-/* Fuzz targets. Each file but replay.c is one for libFuzzer: clang -fsanitize=fuzzer,address,undefined;
- * replay.c runs the committed corpus through all of them in ordinary builds. */
+/* Fuzz targets, one a file. scripts/fuzz.sh builds each for libFuzzer, which knows its function as
+ * LLVMFuzzerTestOneInput; replay.c runs the committed corpus through all of them in ordinary builds. */
 #ifndef FUZZ_H
 #define FUZZ_H
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create, memmem: include this file first */
-#endif
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "core/err.h"
+
+/* Takes n bytes of input; returns 0, or -1 for what should not become part of the corpus. */
+int fuzz_cfg(const uint8_t *bytes, size_t n);
+int fuzz_data(const uint8_t *bytes, size_t n);
+int fuzz_image(const uint8_t *bytes, size_t n);
+int fuzz_packed(const uint8_t *bytes, size_t n);
+int fuzz_weights(const uint8_t *bytes, size_t n);
 
 /* A file in memory with a path, for what reads files only. */
 struct fuzz_file {

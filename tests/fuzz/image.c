@@ -5,12 +5,11 @@
 #include "core/mem.h"
 #include "data/image.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 const char *__asan_default_options(void);
 
 const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=64"; }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int fuzz_image(const uint8_t *bytes, size_t n)
 {
     struct fuzz_file f;
     struct err e = { 0 };

@@ -5,8 +5,6 @@
 #include "core/mem.h"
 #include "data/packed.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
 static const struct packed_kind {
     const char *images, *labels;
     int classes;
@@ -49,7 +47,7 @@ static void check_packed(const struct packed *p, const struct packed_options *o)
     for (size_t i = 0; i < size; i++) (void)read[i];
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int fuzz_packed(const uint8_t *bytes, size_t n)
 {
     char images[60], labels[60] = "";
     struct packed p;

@@ -1,22 +1,9 @@
 /* The corpus, every crash that was ever found included, through the fuzz targets: needs no fuzzer.
  * Usage: replay [FOLDER]; the folder has one of its own for each target. */
-#define LLVMFuzzerTestOneInput fuzz_cfg
-#include "cfg.c"
-#undef LLVMFuzzerTestOneInput
-#define LLVMFuzzerTestOneInput fuzz_weights
-#include "weights.c"
-#undef LLVMFuzzerTestOneInput
-#define LLVMFuzzerTestOneInput fuzz_data
-#include "data.c"
-#undef LLVMFuzzerTestOneInput
-#define LLVMFuzzerTestOneInput fuzz_image
-#include "image.c"
-#undef LLVMFuzzerTestOneInput
-#define LLVMFuzzerTestOneInput fuzz_packed
-#include "packed.c"
-#undef LLVMFuzzerTestOneInput
+#include "fuzz.h"
 #include <dirent.h>
 #include "test.h"
+#include "core/mem.h"
 #include "core/text.h"
 
 static const char *corpus = "tests/fuzz/corpus";

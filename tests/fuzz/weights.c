@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include "net/net.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
 static const char weights_cfg[] = "[net]\nbatch=1\nchannels=1\nheight=3\nwidth=3\n"
                                   "[convolutional]\nfilters=2\nsize=2\nbatch_normalize=1\nactivation=leaky\n"
                                   "[connected]\noutput=2\nbatch_normalize=1\nactivation=linear\n[softmax]\n";
@@ -25,7 +23,7 @@ static struct net *weights_net(void)
     return net;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int fuzz_weights(const uint8_t *bytes, size_t n)
 {
     struct net *net = weights_net();
     struct fuzz_file f;
