@@ -321,7 +321,7 @@ struct softmax_ops {
     void (*destroy)(struct softmax_plan *);
 };
 
-/* ---- losses of features, while training: the maths is in net/match.c and layers/center.c ---- */
+/* ---- losses of features, while training: the formulas are in ref/match.c and ref/center.c ---- */
 
 enum bandwidth {
     BANDWIDTH_MEDIAN, /* of each class */
@@ -334,11 +334,9 @@ struct match_options {
     int kernels;       /* L */
     double kernel_mul; /* s_i = kernel_mul^i * s */
     enum bandwidth bandwidth;
-    double fixed;       /* s, for BANDWIDTH_FIXED: a squared distance */
-    int root;           /* 1: MMD, smoothed at 0; 0: squared MMD */
-    int present;        /* average over the classes present in both halves instead of all */
-    int threads;        /* at most; 0 counts as 1. The bits do not depend on it */
-    int reuse_detached; /* take s from sigma[] instead of computing it: finite differences */
+    double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
+    int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
+    int present;  /* average over the classes present in both halves instead of all */
 };
 
 struct match_desc {
@@ -346,9 +344,9 @@ struct match_desc {
     int m1, m2;              /* rows of S1 and S2 */
     int classes;
     int rows_back, gradient_first; /* gradient_first: rows of S2 get none */
-    struct match_options options;  /* without threads and hold */
-    double lambda, warmup;         /* weight, and its share in force: see warmup_share */
-    int every;                     /* on every k-th iteration, at k times the weight */
+    struct match_options options;
+    double lambda, warmup; /* weight, and its share in force: see warmup_share */
+    int every;             /* on every k-th iteration, at k times the weight */
 };
 struct match_memory {    /* backend memory of `real`: S2 is the S1 of the step before */
     real *h, *label, *n; /* m2 rows in C,H,W order; m2; 1: 0 while there is none */
@@ -360,8 +358,9 @@ struct match_plan {
 struct match_ops {
     int (*plan)(struct backend *, const struct match_desc *, struct match_plan *, struct err *);
     /* *match (backend memory): Match before its weight; < 0: none in this step; NaN: a feature was not
-     * finite. label: backend memory, one a row of x. memory: NULL, or S2, which becomes S1 unless
-     * reuse_detached. */
+     * finite. label: backend memory, one a row of x. memory: NULL, or what holds S2 and then S1.
+     * reuse_detached: the memory stays; ref also keeps the bandwidths, and S2 where it has no gradient, of
+     * the pass before (for finite differences). */
     int (*forward)(const struct match_plan *, const struct step_state *, const void *x, const int *label,
                    const struct match_memory *, int reuse_detached, double *match, void *workspace);
     /* gx: the gradient of the weighted loss; rows without one get 0. */
@@ -390,7 +389,7 @@ struct center_ops {
                    int reuse_detached, const struct center_state *, double *loss, void *scratch);
     /* gx: the gradient of the weighted mean over the scored rows; 0 in the others. */
     int (*backward)(const struct center_plan *, const struct step_state *, const void *x, const int *label,
-                    int scored, const struct center_state *, void *gx, int add);
+                    int scored, const struct center_state *, void *gx, int add, void *scratch);
     void (*destroy)(struct center_plan *);
 };
 
@@ -496,8 +495,8 @@ struct backend_ops {
     const struct pool_ops *pool;
     const struct join_ops *join;
     const struct softmax_ops *softmax;
-    const struct match_ops *match;   /* NULL: the layers compute on the host, */
-    const struct center_ops *center; /* likewise */
+    const struct match_ops *match;
+    const struct center_ops *center;
     const struct sgd_ops *sgd;
 
     const struct images_ops *images; /* NULL where the loader makes the images */

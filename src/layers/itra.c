@@ -1,10 +1,7 @@
 /* [itra]: In-Training Representation Alignment (Li, Li, Pan, Qiang, Zhu, AAAI 2023). The identity in the
  * forward pass; adds lambda * Match of the features of two mini-batches to the loss and its gradient to what
- * passes through. Training only, without weights. The maths is in net/match.c, or the backend's where it has
- * some (match_ops): nothing comes to the host then. */
+ * passes through. Training only, without weights. */
 #include <math.h>
-#include <string.h>
-#include "net/match.h"
 #include "net/net.h"
 
 enum { MEDIAN = -1, POOLED = -2 }; /* words of bandwidth= */
@@ -18,19 +15,10 @@ struct itra {
     double lambda, kernel_mul, bandwidth, warmup;
     int conditional, kernels, root, average, pair, match, gradient, every;
 
-    int m1, m2; /* rows of the halves in this program */
-    /* pair=memory: the mini-batch before; old_n: 0 until there is one */
-    struct param *old_h, *old_label, *old_n;
-
-    /* on the device */
     struct match_plan plan;
     struct buffer *workspace;
-
-    /* on the host */
-    struct buffer *h, *g, *sigma, *work; /* features and gradient, rows x d (memory: old rows behind new) */
-    struct buffer *label;                /* labels of the old rows, pair=memory */
-    int pairs;                           /* rows of S2 in this step: m2, or 0 where the memory is empty */
-    int applied;                         /* in the forward pass of this step */
+    /* pair=memory: the mini-batch before, its labels, and whether there is one. In the training state */
+    struct param *old_h, *old_label, *old_n;
 };
 
 static const struct key keys[] = {
@@ -81,15 +69,6 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 
 static int gradient_first(const struct itra *s) { return s->gradient || s->pair == PAIR_MEMORY; }
 
-static int build_memory(struct itra *s, struct layer *l, struct builder *b)
-{
-    size_t d = shape_row(l->in[0]->x.shape), m = (size_t)s->m2;
-    s->old_h = builder_param(b, m * d, INIT_ZERO, 0, PARAM_STATE | PARAM_UNSAVED);
-    s->old_label = builder_param(b, m, INIT_ZERO, 0, PARAM_STATE | PARAM_UNSAVED);
-    s->old_n = builder_param(b, 1, INIT_ZERO, 0, PARAM_STATE | PARAM_UNSAVED);
-    return s->old_h && s->old_label && s->old_n;
-}
-
 static struct match_options options(const struct itra *s)
 {
     return (struct match_options){
@@ -105,12 +84,26 @@ static struct match_options options(const struct itra *s)
     };
 }
 
-static int build_device(struct layer *l, struct builder *b, struct err *e)
+static int declare_memory(struct itra *s, struct builder *b, size_t rows, size_t features)
+{
+    const unsigned flags = PARAM_STATE | PARAM_UNSAVED;
+    s->old_h = builder_param(b, rows * features, INIT_ZERO, 0, flags);
+    s->old_label = builder_param(b, rows, INIT_ZERO, 0, flags);
+    s->old_n = builder_param(b, 1, INIT_ZERO, 0, flags);
+    return s->old_h && s->old_label && s->old_n;
+}
+
+static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
-    struct match_desc d = { .in = &l->in[0]->x,
-                            .m1 = s->m1,
-                            .m2 = s->m2,
+    const struct tensor *in = &l->in[0]->x;
+    int n = in->shape.n, memory = s->pair == PAIR_MEMORY,
+        m1 = s->pair == PAIR_LOADER  ? l->rows_s1
+             : s->pair == PAIR_SPLIT ? n - n / 2
+                                     : n;
+    struct match_desc d = { .in = in,
+                            .m1 = m1,
+                            .m2 = memory ? n : n - m1,
                             .classes = l->classes,
                             .rows_back = l->rows_back,
                             .gradient_first = gradient_first(s),
@@ -118,64 +111,11 @@ static int build_device(struct layer *l, struct builder *b, struct err *e)
                             .lambda = s->lambda,
                             .warmup = s->warmup,
                             .every = s->every };
+    if (memory && !declare_memory(s, b, (size_t)n, shape_row(in->shape))) return layer_no_memory(l, e);
     TRY(l->be->ops->match->plan(l->be, &d, &s->plan, e));
     s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
     l->loss_sum = builder_loss(b);
-    return s->workspace && l->loss_sum ? OK : E_MEM;
-}
-
-static int build_host(struct layer *l, struct builder *b)
-{
-    struct itra *s = l->self;
-    size_t d = shape_row(l->in[0]->x.shape), rows = (size_t)s->m1 + (size_t)s->m2,
-           work = match_bytes((int)rows, l->classes);
-    l->on_host = 1;
-    s->h = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
-    s->g = builder_buffer(b, rows * d * sizeof(real), LIFE_HOST);
-    s->sigma = builder_buffer(b, (size_t)l->classes * sizeof(double), LIFE_HOST);
-    s->work = work ? builder_buffer(b, work, LIFE_HOST) : NULL;
-    if (s->pair == PAIR_MEMORY)
-        s->label = builder_buffer(b, (size_t)s->m2 * (sizeof(int) + sizeof(real)), LIFE_HOST);
-    return s->h && s->g && s->sigma && s->work && (s->pair != PAIR_MEMORY || s->label) ? OK : E_MEM;
-}
-
-static int build(struct layer *l, struct builder *b, struct err *e)
-{
-    struct itra *s = l->self;
-    int n = l->in[0]->x.shape.n;
-    s->m1 = s->pair == PAIR_LOADER ? l->rows_s1 : s->pair == PAIR_SPLIT ? n - n / 2 : n;
-    s->m2 = s->pair == PAIR_MEMORY ? n : n - s->m1;
-    int rc = s->pair != PAIR_MEMORY || build_memory(s, l, b) ? OK : E_MEM;
-    if (!rc) rc = l->be->ops->match ? build_device(l, b, e) : build_host(l, b);
-    if (rc != E_MEM) return rc;
-    return fail_at(e, rc, l->cfg, l->line, "[itra]: not enough memory for pairs of %d rows", s->m1 + s->m2);
-}
-
-/* Puts the mini-batch before behind the present one, and the present one in its place. Sets the rows of S2.
- */
-static int exchange(struct itra *s, const struct pass *p, size_t d)
-{
-    int *label = s->label->data;
-    real n, now = 1, *h = s->h->data, *numbers = (real *)(void *)(label + s->m2);
-    TRY(param_get(s->old_n, &n));
-    TRY(param_get(s->old_h, h + (size_t)s->m1 * d));
-    TRY(param_get(s->old_label, numbers));
-    for (int i = 0; i < s->m2; i++) label[i] = (int)numbers[i];
-    for (int i = 0; i < s->m1; i++) numbers[i] = (real)p->label[i];
-    s->pairs = n > 0 ? s->m2 : 0;
-    TRY(param_set(s->old_h, h));
-    TRY(param_set(s->old_label, numbers));
-    return param_set(s->old_n, &now);
-}
-
-/* Features of both halves into h. What the mode counts as constant stays as it is when the pass says hold. */
-static int collect(struct itra *s, struct layer *l, const struct pass *p, size_t d)
-{
-    int held = p->reuse_detached && gradient_first(s), rows = held ? s->m1 : l->in[0]->x.shape.n;
-    TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, rows, s->h->data));
-    if (s->pair == PAIR_MEMORY) return held ? OK : exchange(s, p, d);
-    s->pairs = s->m2;
-    return OK;
+    return s->workspace && l->loss_sum ? OK : layer_no_memory(l, e);
 }
 
 static double weigh(const struct layer *l, const struct pass *p)
@@ -184,84 +124,34 @@ static double weigh(const struct layer *l, const struct pass *p)
     return s->lambda * layer_warmup(l, p, s->warmup);
 }
 
-static int not_finite(const struct layer *l, struct err *e)
-{
-    return fail_at(e, E_NUMBER, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index);
-}
-
-static int forward_host(struct layer *l, const struct pass *p)
-{
-    struct itra *s = l->self;
-    size_t d = shape_row(l->in[0]->x.shape);
-    real *h = s->h->data, *g = s->g->data;
-    l->loss = NAN;
-    s->applied = p->iteration % (uint64_t)s->every == 0;
-    if (!s->applied && s->pair != PAIR_MEMORY) return OK;
-    TRY(collect(s, l, p, d));
-    s->applied = s->applied && s->pairs;
-    if (!s->applied) return OK;
-    const int *label2 = s->pair == PAIR_MEMORY ? s->label->data : p->label + s->m1;
-    struct match_options o = options(s);
-    o.threads = p->be->threads;
-    o.reuse_detached = p->reuse_detached;
-    struct match_half one = { h, p->label, s->m1, g };
-    struct match_half two = { h + (size_t)s->m1 * d, label2, s->pairs,
-                              gradient_first(s) ? NULL : g + (size_t)s->m1 * d };
-    int rc = match_compute(&o, l->classes, (int)d, &one, &two, s->sigma->data, &l->loss, s->work->data);
-    return rc ? not_finite(l, p->err) : OK;
-}
-
-static int forward_device(struct layer *l, const struct pass *p)
-{
-    const struct itra *s = l->self;
-    const struct value *in = l->in[0];
-    struct match_memory old = { 0 };
-    if (s->pair == PAIR_MEMORY)
-        old = (struct match_memory){ param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
-    return p->be->ops->match->forward(&s->plan, p->now, in->x.data, p->dev_label, old.h ? &old : NULL,
-                                      p->reuse_detached, l->loss_sum->data, s->workspace->data);
-}
-
 static int forward(struct layer *l, const struct pass *p)
 {
+    const struct itra *s = l->self;
+    struct match_memory memory = { 0 };
+    if (s->old_h)
+        memory = (struct match_memory){ param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
     l->weight = weigh(l, p);
-    return p->be->ops->match ? forward_device(l, p) : forward_host(l, p);
-}
-
-/* What the device says of the match. */
-static int finish_loss(struct layer *l, struct err *e)
-{
-    if (isnan(l->loss)) return not_finite(l, e);
-    if (l->loss < 0) l->loss = NAN;
-    return OK;
-}
-
-static int backward_host(struct layer *l, const struct pass *p)
-{
-    struct itra *s = l->self;
-    int rows = gradient_first(s) ? s->m1 : s->m1 + s->m2, add = l->add[0];
-    real *g = s->g->data, factor = s->applied ? (real)(l->weight * s->every) : 0;
-    size_t d = shape_row(l->in[0]->x.shape);
-    if (!s->applied && add) return OK;
-    if (!s->applied) memset(g, 0, (size_t)l->rows_back * d * sizeof *g);
-    if (!add && rows < l->rows_back)
-        memset(g + (size_t)rows * d, 0, (size_t)(l->rows_back - rows) * d * sizeof *g);
-    for (size_t i = 0; i < (size_t)rows * d; i++) g[i] *= factor;
-    return p->be->ops->write(p->be, &l->in[0]->g, 0, add ? rows : l->rows_back, g, add);
+    return p->be->ops->match->forward(&s->plan, p->now, l->in[0]->x.data, p->dev_label,
+                                      s->old_h ? &memory : NULL, p->reuse_detached, l->loss_sum->data,
+                                      s->workspace->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
-    if (!p->be->ops->match) return backward_host(l, p);
     return p->be->ops->match->backward(&s->plan, s->workspace->data, l->in[0]->g.data, l->add[0]);
 }
 
-static void destroy(struct layer *l)
+/* See match_ops: a value below 0 says that this step had no match. */
+static int finish_loss(struct layer *l, struct err *e)
 {
-    struct itra *s = l->self;
-    if (l->be->ops->match) l->be->ops->match->destroy(&s->plan);
+    if (isnan(l->loss))
+        return fail_at(e, E_NUMBER, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index);
+    if (l->loss < 0) l->loss = NAN;
+    return OK;
 }
+
+static void destroy(struct layer *l) { l->be->ops->match->destroy(&((struct itra *)l->self)->plan); }
 
 /* What the trainer must know to feed this layer. */
 static void wants(const struct layer *l, struct pairing_wants *w)

@@ -3,7 +3,7 @@
  *   itra FILE...
  *       The format of tests/golden/itra/: "key value" lines, then rows of h1, h2, sigma, match, g1, g2.
  *
- * Each file goes through match_compute, through a backend that has a way of its own, and, where both halves
+ * Each file goes through match_compute, through the operation of the default backend, and, where both halves
  * have as many rows, through a whole net as well: an identity layer, [itra] on its output, a classifier of
  * zeros, so that the gradient reaching the features is that of the match alone. Prints the relative errors
  * per file; exit status 1 where one is above 1e-5 (float) or 1e-10 (double), 2 where a file cannot be read.
@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "backend/ref/match.h"
 #include "core/mem.h"
 #include "core/text.h"
-#include "net/match.h"
 #include "net/net.h"
 #include "probe.h"
 
@@ -242,19 +242,19 @@ static struct match_options options_of(const struct vector *v)
 
 static int through_match(const struct vector *v, struct errors *x, struct err *e)
 {
-    struct match_options o = options_of(v);
-    struct match_half half[2];
     double *sigma = mem_alloc((size_t)v->classes, sizeof *sigma), match = 0;
     void *work = mem_alloc(1, match_bytes(v->half[0].m + v->half[1].m, v->classes));
+    struct match_problem problem = {
+        .options = options_of(v), .classes = v->classes, .d = v->d, .sigma = sigma, .work = work
+    };
     real *g[2];
     for (int s = 0; s < 2; s++) {
         g[s] = mem_alloc((size_t)v->half[s].m * (size_t)v->d, sizeof(real));
-        half[s] = (struct match_half){ v->half[s].h, v->half[s].label, v->half[s].m, g[s] };
+        problem.half[s] = (struct match_half){ v->half[s].h, v->half[s].label, v->half[s].m, g[s] };
     }
     int rc = OK;
     if (!sigma || !work || !g[0] || !g[1]) rc = fail(e, E_MEM, "not enough memory");
-    if (!rc && match_compute(&o, v->classes, v->d, &half[0], &half[1], sigma, &match, work))
-        rc = fail(e, E_NUMBER, "match_compute refuses the features");
+    if (!rc && match_compute(&problem, &match)) rc = fail(e, E_NUMBER, "match_compute refuses the features");
     if (!rc) {
         x->match = off(match, v->match);
         x->sigma = off_sigma(v, sigma);
@@ -267,7 +267,7 @@ static int through_match(const struct vector *v, struct errors *x, struct err *e
     return rc;
 }
 
-/* One step of a backend's own way: the workspace, the features with their gradient, the labels. */
+/* One step of the operation: the features with their gradient, and what else it is given. */
 struct device {
     struct backend *be;
     struct tensor x, g;
@@ -438,12 +438,10 @@ static int check(const char *path)
     struct vector v = { .conditional = 1, .kernels = 5, .kernel_mul = 2, .root = 1, .bandwidth = "median" };
     struct errors direct = { 0 }, device = { 0 }, net = { 0 };
     struct err e = { 0 };
-    const char *own = NULL; /* a backend with a way of its own */
+    const char *name = backend_at(0)->name;
     int rc = vector_read(&v, path, &e), whole = 0;
     if (!rc) rc = through_match(&v, &direct, &e);
-    for (int i = 0; backend_at(i) && !own; i++)
-        if (backend_at(i)->match) own = backend_at(i)->name;
-    if (!rc && own) rc = through_device(&v, own, &device, &e);
+    if (!rc) rc = through_device(&v, name, &device, &e);
     if (!rc && v.half[0].m == v.half[1].m) {
         whole = 1;
         rc = through_net(&v, &net, &e);
@@ -453,12 +451,12 @@ static int check(const char *path)
         fprintf(stderr, "itra-golden: %s: %s\n", path, e.msg);
         return 2;
     }
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     int good = acceptable(&direct) && acceptable(&device) && acceptable(&net);
     printf("%-4s %-6s %-34s match %.1e sigma %.1e g1 %.1e g2 %.1e", good ? "ok" : "FAIL",
-           sizeof(real) == sizeof(double) ? "double" : "float", name, direct.match, direct.sigma, direct.g[0],
+           sizeof(real) == sizeof(double) ? "double" : "float", file, direct.match, direct.sigma, direct.g[0],
            direct.g[1]);
-    if (own) printf("; on %s: match %.1e g1 %.1e g2 %.1e", own, device.match, device.g[0], device.g[1]);
+    printf("; on %s: match %.1e g1 %.1e g2 %.1e", name, device.match, device.g[0], device.g[1]);
     if (whole) printf("; in a net: match %.1e g1 %.1e g2 %.1e", net.match, net.g[0], net.g[1]);
     printf("\n");
     return good ? 0 : 1;

@@ -8,7 +8,6 @@
 #include "backend/scalar.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "net/match.h"
 #include "data/augment.h"
 
 #include <setjmp.h>
@@ -988,7 +987,7 @@ static void softmaxes(void **state)
     }
 }
 
-/* ---- losses of features: against net/match.c, where ref has none of its own ---- */
+/* ---- losses of features ---- */
 
 enum grain { FINE, WHOLE, NEAR, FEW, EQUAL, BAD };
 
@@ -1005,8 +1004,7 @@ struct match_case {
 struct match_bed {
     const struct match_case *k;
     struct tensor x, gx;
-    int *label, *dev_label, *old_label;
-    real *old_h; /* NULL: there is none yet */
+    int *label, *dev_label;
     struct step_state now;
     void *then;
     double value;
@@ -1039,30 +1037,8 @@ static void match_step(struct bench *b, struct match_bed *t, uint64_t s)
     b->be->ops->upload(b->be, t->then, &t->now, sizeof t->now);
 }
 
-/* As layers/itra.c does on the host. */
-static void match_host(struct bench *b, struct match_bed *t)
-{
-    const struct match_case *k = t->k;
-    size_t d = shape_row(k->row), rows = (size_t)(k->m1 + k->m2), at = (size_t)k->m1 * d;
-    real *h = host(b, rows * d, sizeof *h), *g = host(b, rows * d, sizeof *g);
-    double *sigma = host(b, (size_t)k->classes, sizeof *sigma);
-    assert_int_equal(b->be->ops->read(b->be, &t->x, 0, t->x.shape.n, h), OK);
-    t->value = -1;
-    if (t->now.iteration % (uint64_t)k->every == 0 && (!k->memory || t->old_h)) {
-        struct match_half one = { h, t->label, k->m1, g }, two = { h + at, t->label + k->m1, k->m2, g + at };
-        if (k->memory) memcpy(h + at, t->old_h, (size_t)k->m2 * d * sizeof *h), two.label = t->old_label;
-        if (k->first) two.g = NULL;
-        int rc = match_compute(&k->o, k->classes, (int)d, &one, &two, sigma, &t->value,
-                               host(b, match_bytes((int)rows, k->classes), 1));
-        if (rc) t->value = -2;
-    }
-    double weight = .7 * warmup_share(k->warmup, t->now.iteration, t->now.ce_average, k->classes) * k->every;
-    for (size_t i = 0; i < rows * d; i++) g[i] = (real)((double)g[i] * weight);
-    assert_int_equal(b->be->ops->write(b->be, &t->gx, 0, k->rows_back, g, k->add), OK);
-}
-
-static void match_device(struct bench *b, struct match_bed *t, const struct match_plan *p, void *workspace,
-                         const struct match_memory *old)
+static void match_run(struct bench *b, struct match_bed *t, const struct match_plan *p, void *workspace,
+                      const struct match_memory *old)
 {
     double *loss = grab(b, sizeof *loss);
     const struct match_ops *ops = b->be->ops->match;
@@ -1086,21 +1062,6 @@ static struct match_bed match_bed(struct bench *b, const struct match_case *k)
     return t;
 }
 
-/* What the step leaves in the memory, also for the host's next one. */
-static void match_remember(struct bench *b, struct match_bed *t, const struct match_memory *old)
-{
-    size_t rows = (size_t)t->x.shape.n, n = shape_count(t->x.shape);
-    if (t->k->reuse_detached) {
-        keep_vector(b, "memory", old->h, n);
-        return;
-    }
-    t->old_h = host(b, n, sizeof(real));
-    t->old_label = memcpy(host(b, rows, sizeof(int)), t->label, rows * sizeof(int));
-    assert_int_equal(b->be->ops->read(b->be, &t->x, 0, (int)rows, t->old_h), OK);
-    if (!b->be->ops->match) b->be->ops->upload(b->be, old->h, t->old_h, n * sizeof(real));
-    keep_vector(b, "memory", old->h, n);
-}
-
 /* Two steps, so that there is something in the memory. */
 static void match(struct bench *b, const void *arg)
 {
@@ -1110,7 +1071,6 @@ static void match(struct bench *b, const void *arg)
     struct match_plan p = { 0 };
     struct err e;
     size_t m2 = (size_t)k->m2;
-    void *workspace = NULL;
     struct match_memory old = { grab(b, m2 * shape_row(k->row) * sizeof(real)), grab(b, m2 * sizeof(real)),
                                 grab(b, sizeof(real)) };
     b->be->ops->upload(b->be, old.n, &(real){ 0 }, sizeof(real));
@@ -1118,30 +1078,28 @@ static void match(struct bench *b, const void *arg)
                        m2 * shape_row(k->row) * sizeof(real));
     struct match_desc desc = { &t.x,     k->m1, k->m2, k->classes, k->rows_back,
                                k->first, k->o,  .7,    k->warmup,  k->every };
-    if (ops && ops->plan(b->be, &desc, &p, &e)) fail_msg("%s", e.msg);
-    if (ops) workspace = grab(b, p.workspace_bytes);
+    if (ops->plan(b->be, &desc, &p, &e)) fail_msg("%s", e.msg);
+    void *workspace = grab(b, p.workspace_bytes);
     for (uint64_t i = 0; i < 2; i++) {
         real *value = host(b, 1, sizeof *value);
         match_step(b, &t, i);
         t.gx = gradient(b, &t.x, k->add ? 3 : 0);
-        if (ops)
-            match_device(b, &t, &p, workspace, k->memory ? &old : NULL);
-        else
-            match_host(b, &t);
+        match_run(b, &t, &p, workspace, k->memory ? &old : NULL);
         *value = (real)t.value;
         keep(b, "match", value, 1);
         if (k->grain != BAD) keep_tensor(b, "gx", &t.gx, k->rows_back);
-        if (k->memory) match_remember(b, &t, &old);
+        if (k->memory) keep_vector(b, "memory", old.h, shape_count(t.x.shape));
     }
-    if (ops) ops->destroy(&p), ops->destroy(&p);
+    ops->destroy(&p);
+    ops->destroy(&p);
 }
 
 static void matching(void **state)
 {
-    static const struct match_options c = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 0, 0, 0 },
-                                      squared = { 1, 3, 1.7, BANDWIDTH_FIXED, 40, 0, 0, 0, 0 },
-                                      present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1, 0, 0 },
-                                      plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1, 0, 0 };
+    static const struct match_options c = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 0 },
+                                      squared = { 1, 3, 1.7, BANDWIDTH_FIXED, 40, 0, 0 },
+                                      present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1 },
+                                      plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1 };
     const struct match_case cases[] = {
         /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain, options,
            hold */
@@ -1182,34 +1140,8 @@ struct center_case {
     int rows_back, scored, add, move, reuse_detached;
 };
 
-/* As layers/center.c does on the host. */
-static double center_host(struct bench *b, const struct center_case *k, const struct tensor *x,
-                          const int *label, const struct center_state *state, struct tensor *gx,
-                          double weight)
-{
-    size_t d = shape_row(k->in), rows = (size_t)k->in.n, classes = (size_t)k->classes;
-    real *h = host(b, rows * d, sizeof *h), *g = host(b, rows * d, sizeof *g);
-    double loss = 0;
-    b->be->ops->read(b->be, x, 0, (int)rows, h);
-    for (size_t i = 0; k->move && i < classes * d; i++) {
-        state->centers[i] -= (real)(.3 * (double)state->sum[i] / (1 + (double)state->count[i / d]));
-        state->sum[i] = 0;
-    }
-    for (size_t j = 0; k->move && j < classes; j++) state->count[j] = 0;
-    for (size_t i = 0; i < (size_t)k->scored * d; i++) {
-        size_t at = (size_t)label[i / d] * d + i % d;
-        double z = (double)h[i] - (double)state->centers[at];
-        loss += z * z / 2;
-        g[i] = (real)(weight * z / k->scored);
-        if (!k->reuse_detached) state->sum[at] -= (real)z;
-        if (!k->reuse_detached && i % d == 0) state->count[label[i / d]]++;
-    }
-    b->be->ops->write(b->be, gx, 0, k->rows_back, g, k->add);
-    return loss;
-}
-
-static double center_device(struct bench *b, const struct center_case *k, const struct tensor *x,
-                            const void *label, const struct center_state *state, struct tensor *gx)
+static double center_run(struct bench *b, const struct center_case *k, const struct tensor *x,
+                         const void *label, const struct center_state *state, struct tensor *gx)
 {
     const struct center_ops *ops = b->be->ops->center;
     struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3 };
@@ -1224,7 +1156,8 @@ static double center_device(struct bench *b, const struct center_case *k, const 
     assert_int_equal(
         ops->forward(&p, x->data, label, k->scored, k->move, k->reuse_detached, state, loss, scratch), OK);
     b->be->ops->download(b->be, &value, loss, sizeof value);
-    assert_int_equal(ops->backward(&p, then, x->data, label, k->scored, state, gx->data, k->add), OK);
+    assert_int_equal(ops->backward(&p, then, x->data, label, k->scored, state, gx->data, k->add, scratch),
+                     OK);
     ops->destroy(&p);
     ops->destroy(&p);
     return value;
@@ -1246,8 +1179,7 @@ static void center(struct bench *b, const void *arg)
     b->be->ops->upload(b->be, dev_label, label, n * sizeof *label);
     fill(b, &x, 4);
     gx = gradient(b, &x, k->add ? 3 : 0);
-    *count = (real)(b->be->ops->center ? center_device(b, k, &x, dev_label, &state, &gx)
-                                       : center_host(b, k, &x, label, &state, &gx, .7 * .75));
+    *count = (real)center_run(b, k, &x, dev_label, &state, &gx);
     keep(b, "loss", count, 1);
     keep_tensor(b, "gx", &gx, k->rows_back);
     keep_vector(b, "centers", state.centers, classes * d);

@@ -1,7 +1,7 @@
 /* The matching loss at its edges: every case that must hold, against a second implementation that follows the
  * formulas word for word (full double sums, no symmetry used, the median by sorting). */
+#include "backend/ref/match.h"
 #include "core/mem.h"
-#include "net/match.h"
 #include "net/net.h"
 #include "test.h"
 
@@ -17,7 +17,7 @@ struct half {
 };
 struct fixture {
     struct match_options o;
-    int classes, d;
+    int classes, d, reuse_sigma;
     struct half half[2];
     double sigma[CLASSES], match;
 };
@@ -44,12 +44,17 @@ static void setup(struct fixture *f, int m1, int m2, int d, int classes, uint64_
 
 static int compute(struct fixture *f)
 {
-    struct match_half half[2];
-    for (int s = 0; s < 2; s++)
-        half[s] = (struct match_half){ f->half[s].h, f->half[s].label, f->half[s].m, f->half[s].g };
     void *work = mem_alloc(1, match_bytes(f->half[0].m + f->half[1].m, f->classes));
+    struct match_problem problem = { .options = f->o,
+                                     .classes = f->classes,
+                                     .d = f->d,
+                                     .sigma = f->sigma,
+                                     .reuse_sigma = f->reuse_sigma,
+                                     .work = work };
     assert_non_null(work);
-    int rc = match_compute(&f->o, f->classes, f->d, &half[0], &half[1], f->sigma, &f->match, work);
+    for (int s = 0; s < 2; s++)
+        problem.half[s] = (struct match_half){ f->half[s].h, f->half[s].label, f->half[s].m, f->half[s].g };
+    int rc = match_compute(&problem, &f->match);
     mem_free(work);
     return rc;
 }
@@ -490,7 +495,7 @@ static void held_bandwidth(void **state)
     setup(&f, 9, 9, 5, 3, 14);
     assert_int_equal(compute(&f), OK);
     held = f;
-    held.o.reuse_detached = 1;
+    held.reuse_sigma = 1;
     assert_int_equal(compute(&held), OK);
     assert_true(held.match == f.match);
     assert_memory_equal(held.sigma, f.sigma, sizeof f.sigma);

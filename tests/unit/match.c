@@ -1,14 +1,14 @@
 /* The matching loss: hand-computed values, and properties that hold whatever the data. The golden vectors and
  * the edge cases of the layer are tested elsewhere. */
 #include "tiny.h"
-#include "net/match.h"
+#include "backend/ref/match.h"
 
 enum { MOST = 200, CLASSES = 5 };
 
 static const struct match_options plain = { .conditional = 1, .kernels = 5, .kernel_mul = 2, .root = 1 };
 
 struct sample {
-    int d;
+    int d, threads, reuse_sigma;
     struct match_half half[2];
     int label[2][MOST];
     real *h[2], *g[2];
@@ -54,8 +54,11 @@ static double run(struct sample *s, const struct match_options *o, double *sigma
     void *work = mem_alloc(bytes, 1);
     assert_true(bytes && work);
     for (int k = 0; k < 2; k++) s->half[k].label = s->label[k];
-    assert_int_equal(
-        match_compute(o, CLASSES, s->d, &s->half[0], &s->half[1], sigma ? sigma : ignored, &match, work), OK);
+    const struct match_problem problem = {
+        *o,         CLASSES, s->d, { s->half[0], s->half[1] }, sigma ? sigma : ignored, s->reuse_sigma,
+        s->threads, work
+    };
+    assert_int_equal(match_compute(&problem, &match), OK);
     mem_free(work);
     return match;
 }
@@ -154,7 +157,7 @@ static void pooled_and_held(void **state)
     assert_true(run(&s, &o, sigma) == pooled);
     assert_true(sigma[0] == 2.5 && sigma[1] == 2.5);
     o.bandwidth = BANDWIDTH_MEDIAN;
-    o.reuse_detached = 1; /* sigma is taken as it is */
+    s.reuse_sigma = 1; /* sigma is taken as it is */
     assert_true(run(&s, &o, sigma) == pooled && sigma[0] == 2.5);
     sigma[0] = sigma[1] = 100;
     double wide = run(&s, &o, sigma);
@@ -326,7 +329,7 @@ static void gradient_is_the_derivative(void **state)
         real g[2][18];
         run(&s, &o, sigma);
         for (int k = 0; k < 2; k++) memcpy(g[k], s.g[k], (size_t)s.half[k].m * 3 * sizeof(real));
-        o.reuse_detached = 1;
+        s.reuse_sigma = 1;
         for (int k = 0; k < 2; k++)
             for (int r = 0; r < s.half[k].m * 3; r++) {
                 real kept = s.h[k][r], up = (real)((double)kept + step), down = (real)((double)kept - step);
@@ -356,7 +359,7 @@ static void threads_do_not_matter(void **state)
         real *g = mem_alloc((M1 + M2) * D, sizeof *g);
         assert_non_null(g);
         for (int threads = 1; threads <= 3; threads++) {
-            o.threads = threads;
+            s.threads = threads;
             match[threads - 1] = run(&s, &o, sigma[threads - 1]);
             if (threads == 1) {
                 memcpy(g, s.g[0], M1 * D * sizeof *g);
@@ -414,8 +417,13 @@ static void bad_features_are_an_error(void **state)
         s.label[1][2] = s.label[0][0] = 1;
         s.h[1][9] = (real)bad[i % 2];
         for (int k = 0; k < 2; k++) s.half[k].label = s.label[k];
-        assert_int_equal(match_compute(&o, CLASSES, 4, &s.half[0], &s.half[1], sigma, &match, work),
-                         E_NUMBER);
+        const struct match_problem problem = { .options = o,
+                                               .classes = CLASSES,
+                                               .d = 4,
+                                               .half = { s.half[0], s.half[1] },
+                                               .sigma = sigma,
+                                               .work = work };
+        assert_int_equal(match_compute(&problem, &match), E_NUMBER);
         mem_free(work);
         sample_free(&s);
     }

@@ -1,6 +1,7 @@
 #include "cpu.h"
 #include <omp.h>
 #include <string.h>
+#include "backend/ref/ref.h"
 #include "core/mem.h"
 
 #define TEXT_(x) #x
@@ -180,5 +181,7 @@ const struct backend_ops backend_cpu = {
     .pool = &cpu_pool,
     .join = &cpu_join,
     .softmax = &cpu_softmax,
+    .match = &ref_match,
+    .center = &ref_center,
     .sgd = &cpu_sgd,
 };

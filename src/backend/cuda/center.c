@@ -35,8 +35,10 @@ static int forward(const struct center_plan *p, const void *x, const int *label,
 }
 
 static int backward(const struct center_plan *p, const struct step_state *now, const void *x,
-                    const int *label, int scored, const struct center_state *state, void *gx, int add)
+                    const int *label, int scored, const struct center_state *state, void *gx, int add,
+                    void *scratch)
 {
+    (void)scratch;
     const struct center *s = p->self;
     return kernel_center_back(s->cu, &s->job, now, x, label, (unsigned)scored, state, gx, add);
 }

@@ -1,4 +1,4 @@
-/* Center loss, as layers/center.c computes it on the host. */
+/* Center loss, as ref/center.c computes it. */
 #include "kernel.h"
 
 DEVICE float feature(const struct center_job *j, const void *x, size_t row, unsigned t)

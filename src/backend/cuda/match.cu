@@ -1,4 +1,4 @@
-/* The matching loss of net/match.c, whose formulas and names these are. Nothing comes to the host, and the
+/* The matching loss of ref/match.c, whose formulas and names these are. Nothing comes to the host, and the
  * launches depend on sizes only: labels, the iteration and what is in the memory are looked up here.
  *
  *   count_pools      rows of each pool

@@ -1,5 +1,5 @@
-/* The reference backend: plain C, serial, float or double. It says what every operation means; the others are
- * tested against it. Where clarity and speed disagree, clarity wins. */
+/* The reference backend: plain C, float or double, serial but for the matching loss. It says what every
+ * operation means; the others are tested against it. Where clarity and speed disagree, clarity wins. */
 #include "ref.h"
 #include <string.h>
 #include "core/mem.h"
@@ -143,5 +143,7 @@ const struct backend_ops backend_ref = {
     .pool = &ref_pool,
     .join = &ref_join,
     .softmax = &ref_softmax,
+    .match = &ref_match,
+    .center = &ref_center,
     .sgd = &ref_sgd,
 };

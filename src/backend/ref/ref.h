@@ -14,6 +14,8 @@ extern const struct dropout_ops ref_dropout;
 extern const struct pool_ops ref_pool;
 extern const struct join_ops ref_join;
 extern const struct softmax_ops ref_softmax;
+extern const struct match_ops ref_match;   /* for any backend whose memory is the host's */
+extern const struct center_ops ref_center; /* likewise */
 extern const struct sgd_ops ref_sgd;
 
 /* *bytes = size of a dense array of this shape, `each` bytes an element. */

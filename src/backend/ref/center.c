@@ -1,0 +1,93 @@
+/* Center loss: lambda/(2m) sum |h - c_y|^2 over the m scored rows, and its gradient lambda (h - c_y)/m. Works
+ * in host memory, whatever the layout of the features, so that cpu can use it too. */
+#include "ref.h"
+#include "core/mem.h"
+
+struct center {
+    struct backend *be;
+    struct center_desc desc;
+    struct tensor in;
+    size_t d;
+};
+
+static int plan(struct backend *be, const struct center_desc *d, struct center_plan *p, struct err *e)
+{
+    *p = (struct center_plan){ 0 };
+    TRY(ref_bytes(d->in->shape, sizeof(real), &p->scratch_bytes, e));
+    TRY(ref_self(&p->self, sizeof(struct center), e));
+    *(struct center *)p->self = (struct center){ be, *d, *d->in, shape_row(d->in->shape) };
+    return OK;
+}
+
+static int read_features(const struct center *s, const void *x, int rows, real *h)
+{
+    struct tensor in = s->in;
+    in.data = (void *)x;
+    return s->be->ops->read(s->be, &in, 0, rows, h);
+}
+
+/* c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j), and the sums begin anew. */
+static void move_centers(const struct center *s, const struct center_state *state)
+{
+    real *c = state->centers, *sum = state->sum, *n = state->count;
+    for (size_t j = 0; j < (size_t)s->desc.classes; j++) {
+        for (size_t i = j * s->d; i < (j + 1) * s->d; i++) {
+            c[i] -= (real)(s->desc.alpha * (double)sum[i] / (1 + (double)n[j]));
+            sum[i] = 0;
+        }
+        n[j] = 0;
+    }
+}
+
+static int forward(const struct center_plan *p, const void *x, const int *label, int scored, int move,
+                   int reuse_detached, const struct center_state *state, double *loss, void *scratch)
+{
+    const struct center *s = p->self;
+    const real *h = scratch;
+    double total = 0;
+    TRY(read_features(s, x, scored, scratch));
+    if (move) move_centers(s, state);
+    for (size_t i = 0; i < (size_t)scored; i++) {
+        const size_t j = (size_t)label[i];
+        const real *c = state->centers + j * s->d;
+        real *sum = state->sum + j * s->d;
+        if (!reuse_detached) state->count[j] += 1;
+        for (size_t t = 0; t < s->d; t++) {
+            double z = (double)h[i * s->d + t] - (double)c[t];
+            total += z * z;
+            if (!reuse_detached) sum[t] -= (real)z;
+        }
+    }
+    *loss = total / 2;
+    return OK;
+}
+
+static int backward(const struct center_plan *p, const struct step_state *now, const void *x,
+                    const int *label, int scored, const struct center_state *state, void *gx, int add,
+                    void *scratch)
+{
+    const struct center *s = p->self;
+    const double share = warmup_share(s->desc.warmup, now->iteration, now->ce_average, s->desc.classes);
+    const double lambda = s->desc.lambda * share;
+    struct tensor to = s->in;
+    real *g = scratch;
+    TRY(read_features(s, x, scored, g));
+    for (size_t i = 0; i < (size_t)s->desc.rows_back; i++)
+        for (size_t t = 0; t < s->d; t++) {
+            real *at = &g[i * s->d + t];
+            *at = i < (size_t)scored
+                      ? (real)(lambda * ((double)*at - (double)state->centers[(size_t)label[i] * s->d + t]) /
+                               scored)
+                      : 0;
+        }
+    to.data = gx;
+    return s->be->ops->write(s->be, &to, 0, s->desc.rows_back, g, add);
+}
+
+static void destroy(struct center_plan *p)
+{
+    mem_free(p->self);
+    p->self = NULL;
+}
+
+const struct center_ops ref_center = { plan, forward, backward, destroy };

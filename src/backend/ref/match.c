@@ -1,0 +1,411 @@
+/* For class k with the n1 rows of H1 and the n2 rows of H2 that carry it, d2 = squared Euclidean distance:
+ *
+ *     K(a,b) = 1/L sum_i exp(-d2(a,b) / s_i)
+ *     s_i    = kernel_mul^i s,    s = median of d2 over the pairs of the pool
+ *     Q      = 1/n1^2 sum_{H1,H1} K + 1/n2^2 sum_{H2,H2} K - 2/(n1 n2) sum_{H1,H2} K    (V-statistic, >= 0)
+ *     MMD    = sqrt(max(Q,0) + e) - sqrt(e), e = 1e-6    (root = 1)    or    max(Q,0)    (root = 0)
+ *     Match  = 1/K sum_k MMD_k
+ *
+ * The weights of the three sums add up to 0, so K is replaced by K - 1 (expm1): no cancellation where rows
+ * are close. With c(a,b) = dQ/dd2(a,b) the gradient of a row is sum_b 2 c(a,b) (a - b): each pair is computed
+ * once, each row is summed by one thread in a fixed order. Distances come from differences and sums are
+ * double, so that equal rows give exactly 0. s is data: no gradient passes through it. */
+#include "match.h"
+#include "ref.h"
+#include <string.h>
+#include "core/mem.h"
+
+#define SMOOTH 1e-6 /* e */
+
+/* Wide registers where the processor has them; the sums below have a fixed shape, so the bits do not change.
+ */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDE
+#endif
+
+/* The pool of a class: rows of H1, then rows of H2. */
+struct pool {
+    const real **row;
+    real **g;
+    int n1, n;
+    double *d2;   /* n (n-1) / 2: pair (i, j), i < j, at pair(i, j); later dQ/dd2 */
+    double *sort; /* as many */
+};
+
+static size_t pairs(int n) { return (size_t)n * (size_t)(n > 0 ? n - 1 : 0) / 2; }
+static size_t pair(int i, int j) { return pairs(j) + (size_t)i; }
+
+size_t match_bytes(int m, int classes)
+{
+    size_t doubles, pointers, start;
+    if (m < 0 || m > 1 << 24 || mem_mul(pairs(m) * 2, sizeof(double), &doubles) ||
+        mem_mul((size_t)m, 2 * sizeof(void *), &pointers) ||
+        mem_mul((size_t)classes + 2, sizeof(int), &start))
+        return 0;
+    return doubles + pointers + start + 64;
+}
+
+WIDE static double distance(const real *a, const real *b, int d)
+{
+    double s[8] = { 0 };
+    int t = 0;
+    for (; t + 8 <= d; t += 8)
+        for (int k = 0; k < 8; k++) {
+            double z = (double)a[t + k] - (double)b[t + k];
+            s[k] += z * z;
+        }
+    for (int k = 0; t < d; t++, k++) {
+        double z = (double)a[t] - (double)b[t];
+        s[k] += z * z;
+    }
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+/* g += c (a - b) on a block of features */
+WIDE static void pull(double *g, double c, const real *a, const real *b, int n)
+{
+    for (int t = 0; t < n; t++) g[t] += c * ((double)a[t] - (double)b[t]);
+}
+
+/* Collects the rows of class k (all rows when k < 0) into the work memory. */
+static void gather(struct pool *p, int k, const struct match_problem *m)
+{
+    p->n = 0;
+    for (int s = 0; s < 2; s++) {
+        const struct match_half *half = &m->half[s];
+        for (int i = 0; i < half->m; i++) {
+            if (k >= 0 && half->label[i] != k) continue;
+            p->row[p->n] = half->h + (size_t)i * (size_t)m->d;
+            p->g[p->n++] = half->g ? half->g + (size_t)i * (size_t)m->d : NULL;
+        }
+        if (!s) p->n1 = p->n;
+    }
+}
+
+/* Threads pay off from some milliseconds of work on. */
+static int team(const struct match_problem *m, const struct pool *p)
+{
+    return m->threads > 1 && pairs(p->n) * (size_t)m->d > 4000000 ? m->threads : 1;
+}
+
+static int takes_part(const struct pool *p) { return p->n1 > 0 && p->n > p->n1; }
+
+static int measure(const struct match_problem *m, struct pool *p)
+{
+    int finite = 1;
+#pragma omp parallel for schedule(static, 4) reduction(&& : finite) num_threads(team(m, p))
+    for (int j = 1; j < p->n; j++)
+        for (int i = 0; i < j; i++) {
+            double z = distance(p->row[i], p->row[j], m->d);
+            p->d2[pair(i, j)] = z;
+            finite = finite && isfinite(z);
+        }
+    return finite ? OK : E_NUMBER;
+}
+
+/* Partial sort: the k-th smallest (from 0) goes to place k, smaller ones before it. Hoare's selection. */
+static double nth(double *v, size_t n, size_t k)
+{
+    size_t lo = 0, hi = n - 1;
+    while (lo < hi) {
+        double pivot = v[lo + (hi - lo) / 2];
+        size_t i = lo, j = hi;
+        for (;;) {
+            while (v[i] < pivot) i++;
+            while (v[j] > pivot) j--;
+            if (i >= j) break;
+            double z = v[i];
+            v[i++] = v[j];
+            v[j--] = z;
+        }
+        if (k <= j) /* everything up to j is <= pivot, everything behind it >= pivot */
+            hi = j;
+        else
+            lo = j + 1;
+    }
+    return v[k];
+}
+
+/* Median (numpy's: the mean of the two middle values), or the mean where it is 0. Reorders v. */
+static double median(double *v, size_t n)
+{
+    if (!n) return 0;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += v[i];
+    double high = nth(v, n, n / 2), low = high;
+    if (n % 2 == 0) {
+        low = v[0];
+        for (size_t i = 1; i < n / 2; i++) low = v[i] > low ? v[i] : low;
+    }
+    double m = low + (high - low) / 2;
+    return m > 0 ? m : sum / (double)n;
+}
+
+/* Weight of the pair in Q: both orders of a pair within a half, hence the 2. */
+static double weight(const struct pool *p, int i, int j)
+{
+    double n1 = p->n1, n2 = p->n - p->n1;
+    return j < p->n1 ? 2 / (n1 * n1) : i >= p->n1 ? 2 / (n2 * n2) : -2 / (n1 * n2);
+}
+
+/* Returns Q of the pool and turns d2 into dQ/dd2. */
+static double statistic(const struct match_problem *m, struct pool *p, double s)
+{
+    const struct match_options *o = &m->options;
+    /* The costly part first, in parallel: sort[] gets K - 1, d2[] its derivative. */
+#pragma omp parallel for schedule(static, 4) num_threads(team(m, p))
+    for (int j = 1; j < p->n; j++)
+        for (int i = 0; i < j; i++) {
+            double z = p->d2[pair(i, j)], sum = 0, slope = 0, si = s;
+            for (int l = 0; l < o->kernels; l++, si *= o->kernel_mul) {
+                double minus1 = expm1(-z / si);
+                sum += minus1;
+                slope -= (minus1 + 1) / si;
+            }
+            double w = weight(p, i, j) / o->kernels;
+            p->sort[pair(i, j)] = w * sum;
+            p->d2[pair(i, j)] = w * slope;
+        }
+    double q = 0;
+    for (size_t k = 0; k < pairs(p->n); k++) q += p->sort[k];
+    return q;
+}
+
+/* g(row a) = factor * sum_b 2 dQ/dd2(a,b) (a - b) */
+static void descend(const struct match_problem *m, const struct pool *p, double factor)
+{
+    enum { BLOCK = 256 };
+#pragma omp parallel for schedule(static, 4) num_threads(team(m, p))
+    for (int a = 0; a < p->n; a++) {
+        if (!p->g[a]) continue;
+        for (int t = 0; t < m->d; t += BLOCK) {
+            double g[BLOCK] = { 0 };
+            int n = m->d - t < BLOCK ? m->d - t : BLOCK;
+            for (int b = 0; b < p->n; b++)
+                if (b != a)
+                    pull(g, 2 * factor * p->d2[a < b ? pair(a, b) : pair(b, a)], p->row[a] + t, p->row[b] + t,
+                         n);
+            for (int i = 0; i < n; i++) p->g[a][t + i] = (real)g[i];
+        }
+    }
+}
+
+static void carve(struct pool *p, void *work, int m)
+{
+    p->d2 = work;
+    p->sort = p->d2 + pairs(m);
+    p->row = (const real **)(void *)(p->sort + pairs(m));
+    p->g = (real **)(void *)(p->row + m);
+}
+
+/* Where the loop over the pools begins and ends: classes, or -1 alone for all rows together. */
+static int first_pool(const struct match_problem *m) { return m->options.conditional ? 0 : -1; }
+static int end_pool(const struct match_problem *m) { return m->options.conditional ? m->classes : 0; }
+
+/* One median over the pairs of all pools: together at most pairs(rows). */
+static int pooled_median(const struct match_problem *m, struct pool *p, double *s)
+{
+    size_t n = 0;
+    for (int k = first_pool(m); k < end_pool(m); k++) {
+        gather(p, k, m);
+        TRY(measure(m, p));
+        memcpy(p->sort + n, p->d2, pairs(p->n) * sizeof(double));
+        n += pairs(p->n);
+    }
+    *s = median(p->sort, n);
+    return OK;
+}
+
+/* Adds share * MMD_k to *match and leaves the gradient of its rows. common: the bandwidth, unless it is the
+ * median of the pool. */
+static int match_pool(const struct match_problem *m, struct pool *p, double share, double common,
+                      double *sigma, double *match)
+{
+    const struct match_options *o = &m->options;
+    TRY(measure(m, p));
+    if (!m->reuse_sigma) {
+        memcpy(p->sort, p->d2, pairs(p->n) * sizeof(double));
+        double own = median(p->sort, pairs(p->n)); /* 0: all rows are equal, nothing to match */
+        *sigma = own > 0 && o->bandwidth != BANDWIDTH_MEDIAN ? common : own;
+    }
+    if (!(*sigma > 0)) return OK;
+    double q = statistic(m, p, *sigma);
+    if (!(q > 0)) return OK; /* rounding below 0: clamped, and no slope there */
+    double root = sqrt(q + SMOOTH);
+    *match += share * (o->root ? root - sqrt(SMOOTH) : q);
+    descend(m, p, share * (o->root ? 1 / (2 * root) : 1));
+    return OK;
+}
+
+static int all_finite(const struct match_half *half, int d)
+{
+    double zero = 0; /* stays 0 unless a feature is NaN or infinite */
+    for (size_t i = 0; i < (size_t)half->m * (size_t)d; i++) zero += (double)half->h[i] * 0;
+    return zero == 0;
+}
+
+/* K: pools that Match is the mean of. */
+static int count_pools(const struct match_problem *m, struct pool *p)
+{
+    int n = 0;
+    if (!m->options.conditional) return 1;
+    if (!m->options.present) return m->classes;
+    for (int k = 0; k < m->classes; k++) {
+        gather(p, k, m);
+        n += takes_part(p);
+    }
+    return n;
+}
+
+int match_compute(const struct match_problem *m, double *match)
+{
+    struct pool p;
+    double common = m->options.fixed;
+    carve(&p, m->work, m->half[0].m + m->half[1].m);
+    *match = 0;
+    for (int s = 0; s < 2; s++)
+        if (!all_finite(&m->half[s], m->d)) return E_NUMBER;
+    for (int s = 0; s < 2; s++) {
+        const struct match_half *half = &m->half[s];
+        if (half->g) memset(half->g, 0, (size_t)half->m * (size_t)m->d * sizeof *half->g);
+    }
+    int total = count_pools(m, &p);
+    if (m->options.bandwidth == BANDWIDTH_POOLED && !m->reuse_sigma) TRY(pooled_median(m, &p, &common));
+    for (int k = first_pool(m); k < end_pool(m); k++) {
+        double *sigma = m->sigma + (k < 0 ? 0 : k);
+        gather(&p, k, m);
+        if (takes_part(&p))
+            TRY(match_pool(m, &p, 1.0 / total, common, sigma, match));
+        else
+            *sigma = 0;
+    }
+    return OK;
+}
+
+/* ---- the operation: in host memory, whatever the layout of the features, so that cpu can use it too ---- */
+
+struct match {
+    struct backend *be;
+    struct match_desc desc;
+    struct tensor in;
+    size_t d;
+    int learners; /* rows of the mini-batch that have a gradient in this pass */
+    /* reuse_detached goes by what the pass before left here: */
+    real *h;    /* features: m1 rows of S1, then those of S2 */
+    int *label; /* of S2, where it comes from the memory */
+    int m2;     /* rows of S2: 0 while the memory is empty */
+    double *sigma;
+};
+
+static size_t gradient_bytes(const struct match *s)
+{
+    const struct match_desc *d = &s->desc;
+    int rows = d->gradient_first ? d->m1 : d->m1 + d->m2;
+    size_t bytes = (size_t)(rows > d->rows_back ? rows : d->rows_back) * s->d * sizeof(real);
+    return (bytes + 63) / 64 * 64;
+}
+
+static int plan(struct backend *be, const struct match_desc *d, struct match_plan *p, struct err *e)
+{
+    *p = (struct match_plan){ 0 };
+    size_t rows = (size_t)d->m1 + (size_t)d->m2, row = shape_row(d->in->shape), n,
+           work = match_bytes((int)rows, d->classes);
+    if (!work || mem_mul(rows * row, sizeof(real), &n) || mem_add(n, work, &n) || n > PTRDIFF_MAX - 64)
+        return fail(e, E_MEM, "the pairs of %zu rows do not fit into memory", rows);
+    TRY(ref_self(&p->self, sizeof(struct match), e));
+    struct match *s = p->self;
+    *s = (struct match){ .be = be, .desc = *d, .in = *d->in, .d = row };
+    s->h = mem_alloc(rows * row, sizeof *s->h);
+    s->label = mem_alloc((size_t)d->m2, sizeof *s->label);
+    s->sigma = mem_alloc((size_t)d->classes, sizeof *s->sigma);
+    if (!s->h || !s->label || !s->sigma)
+        return fail(e, E_MEM, "not enough memory to match %zu rows of %zu features", rows, row);
+    p->workspace_bytes = gradient_bytes(s) + work;
+    return OK;
+}
+
+/* The mini-batch before becomes S2, and S1 takes its place in the memory. */
+static void exchange(struct match *s, const int *label, const struct match_memory *memory)
+{
+    size_t n = (size_t)s->desc.m2 * s->d;
+    memcpy(s->h + n, memory->h, n * sizeof *s->h);
+    memcpy(memory->h, s->h, n * sizeof *s->h);
+    for (int i = 0; i < s->desc.m2; i++) {
+        s->label[i] = (int)memory->label[i];
+        memory->label[i] = (real)label[i];
+    }
+    s->m2 = *memory->n > 0 ? s->desc.m2 : 0;
+    *memory->n = 1;
+}
+
+static int collect(struct match *s, const void *x, const int *label, const struct match_memory *memory,
+                   int reuse_s2)
+{
+    struct tensor in = s->in;
+    in.data = (void *)x;
+    TRY(s->be->ops->read(s->be, &in, 0, reuse_s2 ? s->desc.m1 : in.shape.n, s->h));
+    if (!memory)
+        s->m2 = s->desc.m2;
+    else if (!reuse_s2)
+        exchange(s, label, memory);
+    return OK;
+}
+
+static int forward(const struct match_plan *p, const struct step_state *now, const void *x, const int *label,
+                   const struct match_memory *memory, int reuse_detached, double *match, void *workspace)
+{
+    struct match *s = p->self;
+    const struct match_desc *d = &s->desc;
+    const int applies = now->iteration % (uint64_t)d->every == 0, first = d->gradient_first;
+    const size_t m1 = (size_t)d->m1 * s->d;
+    real *g = workspace;
+    memset(g, 0, gradient_bytes(s));
+    s->learners = 0;
+    *match = -1;
+    if (applies || memory) TRY(collect(s, x, label, memory, reuse_detached && first));
+    if (!applies || !s->m2) return OK;
+    const struct match_problem problem = {
+        .options = d->options,
+        .classes = d->classes,
+        .d = (int)s->d,
+        .half = { { s->h, label, d->m1, g },
+                  { s->h + m1, memory ? s->label : label + d->m1, s->m2, first ? NULL : g + m1 } },
+        .sigma = s->sigma,
+        .reuse_sigma = reuse_detached,
+        .threads = s->be->threads,
+        .work = (char *)workspace + gradient_bytes(s),
+    };
+    if (match_compute(&problem, match)) {
+        *match = NAN;
+        return OK;
+    }
+    const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
+    const real factor = (real)(d->lambda * share * d->every);
+    s->learners = first ? d->m1 : d->m1 + d->m2;
+    for (size_t i = 0; i < (size_t)s->learners * s->d; i++) g[i] *= factor;
+    return OK;
+}
+
+static int backward(const struct match_plan *p, const void *workspace, void *gx, int add)
+{
+    const struct match *s = p->self;
+    struct tensor to = s->in;
+    to.data = gx;
+    return s->be->ops->write(s->be, &to, 0, add ? s->learners : s->desc.rows_back, workspace, add);
+}
+
+static void destroy(struct match_plan *p)
+{
+    struct match *s = p->self;
+    if (!s) return;
+    mem_free(s->h);
+    mem_free(s->label);
+    mem_free(s->sigma);
+    mem_free(s);
+    p->self = NULL;
+}
+
+const struct match_ops ref_match = { plan, forward, backward, destroy };
