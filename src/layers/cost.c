@@ -1,9 +1,11 @@
 /* [cost]: an error against the one-hot truth, on a linear output. After a [softmax], which has its own loss,
  * it does nothing (the Darknets add a second gradient there).
  *
- * Per element, with d = x - truth: sse d^2, slope d (Darknet leaves the 2 out: so the loss here is d^2 / 2 as
- * far as the gradient is concerned); L1 |d|, sign(d); smooth d^2 / 2 for |d| < 1, else |d| - 1/2. Sum over
- * the row, mean over rows. */
+ * Per element, with d = x - truth:
+ *   sse     d^2 / 2                                  slope d (as in Darknet, which leaves out the 2)
+ *   L1      |d|                                      slope sign(d)
+ *   smooth  d^2 / 2 where |d| < 1, else |d| - 1/2    slope d, else sign(d)
+ * Summed over the row, averaged over rows. */
 #include <math.h>
 #include "net/layer.h"
 
@@ -17,21 +19,25 @@ struct cost {
 };
 
 static const struct key keys[] = {
-    WORD_KEY(cost, type, SSE, kinds, "measure of the error"),
-    REAL_KEY(cost, scale, 1, 0, 1e6, "multiplies the gradient"),
+    WORD_KEY(cost, type, SSE, kinds, "error measure"),
+    REAL_KEY(cost, scale, 1, 0, 1e6, "factor of the loss and its gradient"),
     { 0 },
 };
 
 static const char *const examples[] = { "type=sse", "type=smooth\nscale=2", "type=L1", NULL };
 
-static int after_softmax(const struct layer *l) { return l->below && l->below == layer_find("softmax"); }
+/* The layer below is the net's output and has a loss of its own: [softmax]. */
+static int output_has_loss(const struct layer *l)
+{
+    return l->below && (l->below->flags & (LAYER_LOSS | LAYER_TERMINAL)) == LAYER_LOSS;
+}
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     (void)e;
     *out = l->in[0]->x.shape;
     l->identity = 1;
-    l->inert = after_softmax(l);
+    l->inert = output_has_loss(l);
     return OK;
 }
 

@@ -243,7 +243,7 @@ static struct match_options options_of(const struct vector *v)
 static int through_match(const struct vector *v, struct errors *x, struct err *e)
 {
     double *sigma = mem_alloc((size_t)v->classes, sizeof *sigma), match = 0;
-    void *work = mem_alloc(1, match_bytes(v->half[0].m + v->half[1].m, v->classes));
+    void *work = mem_alloc(1, match_bytes(v->half[0].m + v->half[1].m));
     struct match_problem problem = {
         .options = options_of(v), .classes = v->classes, .d = v->d, .sigma = sigma, .work = work
     };

@@ -1,4 +1,4 @@
-/* A bed for trying layers: every example of every layer in the registry becomes a small net around it. */
+/* A test bed for layers: a small net around an example of a layer in the registry. */
 #ifndef BED_H
 #define BED_H
 #include "test.h"
@@ -23,10 +23,7 @@ static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, 
     if (terminal || ops->flags & LAYER_TRAIN_ONLY)
         n += snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n", BED_CLASSES);
     n += snprintf(buf + n, size - (size_t)n, "[%s]\n%s\n", ops->name, example);
-    if (!terminal && strcmp(ops->name, "softmax"))
-        snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
-                 BED_CLASSES);
-    else if (!terminal && strstr(example, "noloss"))
+    if (!terminal && (strcmp(ops->name, "softmax") || strstr(example, "noloss")))
         snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
                  BED_CLASSES);
 }
@@ -105,7 +102,7 @@ static inline void bed_negate(struct bed *b)
     for (size_t i = 0; i < n; i++) b->x[i] = -b->x[i];
 }
 
-/* A step on other images, for layers that remember the mini-batch before. */
+/* A step on other images, for layers that go by the mini-batch before. */
 static inline void bed_warm(struct bed *b, struct err *e)
 {
     struct step_stats s;

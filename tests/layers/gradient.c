@@ -1,8 +1,8 @@
-/* Every example of every layer in the registry, inside a small net: the gradient of the whole loss in every
- * parameter against central differences. Losses of a layer's own ([itra], [center]) are checked a second time
- * without the cross-entropy, behind which a small error would hide. What a pass holds constant (bandwidths,
- * centers) is held. Skipped unless built with DOUBLE=1: in float, differences of a loss resolve a gradient to
- * 1e-2 at best. */
+/* Every example of every layer in the registry, inside a small net: the gradient of the whole loss with
+ * respect to every parameter, against central differences. The losses of [itra] and [center] are checked a
+ * second time without the cross-entropy, behind which a small error would hide. What the gradient takes as
+ * constant (bandwidths, centers) stays the same in all passes. Skipped unless built with DOUBLE=1: in float,
+ * differences of a loss resolve a gradient to 1e-2 at best. */
 #include "bed.h"
 #include "net/model.h"
 
@@ -75,7 +75,7 @@ static double differences(struct bed *b, const real *g, int own, double *size)
     return sqrt(num / den);
 }
 
-/* The same net with a lambda of next to nothing: fed alike, its gradient is that of the classifier's loss. */
+/* The same net with a negligible lambda: on the same input its gradient is that of the classifier's loss. */
 static void open_without(const char *cfg, const struct layer_ops *ops, struct bed *b)
 {
     char more[4096], section[64];

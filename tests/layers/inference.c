@@ -1,11 +1,11 @@
 /* Every example of every layer in the registry, on every backend: a net that is opened for inference alone,
- * from the .weights of a trained one, gives what an inference program beside the training program gives; and,
- * where nothing in the net acts differently in training, what the training program itself has computed. */
+ * from the .weights of a trained one, has the outputs of an inference program beside the training program;
+ * and, where nothing in the net acts differently in training, those of the training program itself. */
 #include <unistd.h>
 #include "bed.h"
 #include "net/model.h"
 
-#define TOLERANCE 1e-5 /* rounding: plans, and so the order of sums, may differ */
+#define TOLERANCE 1e-5 /* rounding: plans, and with them the order of sums, may differ */
 
 static void read_output(struct bed *b, real *out)
 {
@@ -15,8 +15,7 @@ static void read_output(struct bed *b, real *out)
     assert_int_equal(b->be->ops->read(b->be, &last->out->x, 0, BED_ROWS, out), OK);
 }
 
-/* The outputs of an inference program over the net, whose parameters come from `weights` unless that is NULL.
- */
+/* The outputs of an inference program over the net. weights: a file to load first, or NULL. */
 static void infer(struct net *net, const char *weights, struct step s, real *out)
 {
     struct err e = { 0 };
@@ -39,8 +38,8 @@ static void infer(struct net *net, const char *weights, struct step s, real *out
     mem_free(prob);
 }
 
-/* Batch statistics, random places and dropped values are training's alone. */
-static int acts_alike(const struct net *net, const struct layer_ops *ops)
+/* Does the net compute the same in training: without batch statistics, random crops and dropout? */
+static int same_in_training(const struct net *net, const struct layer_ops *ops)
 {
     for (int i = 0; i < net->nparam; i++)
         if (net->param[i]->flags & PARAM_VARIANCE) return 0;
@@ -78,7 +77,8 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
     infer(alone.net, weights, trained.step, out[ALONE]);
     unlink(weights);
     compare(what, "a program beside the training program", out[ALONE], out[BESIDE], n);
-    if (acts_alike(trained.net, ops)) compare(what, "the training program", out[ALONE], out[TRAINING], n);
+    if (same_in_training(trained.net, ops))
+        compare(what, "the training program", out[ALONE], out[TRAINING], n);
     for (int i = 0; i < WAYS; i++) mem_free(out[i]);
     bed_close(&alone);
     bed_close(&trained);
@@ -90,6 +90,7 @@ static void registry(void **state)
     bed_need(device);
     for (int i = 0; layer_at(i); i++)
         for (const char *const *x = layer_at(i)->examples; *x; x++) check(device, layer_at(i), *x);
+    for (int i = 0; i < BED_TWICE; i++) check(device, layer_find(bed_twice[i].layer), bed_twice[i].example);
 }
 
 int main(void)

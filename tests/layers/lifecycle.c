@@ -1,6 +1,6 @@
-/* Every example of every layer in the registry, on every backend: memory that may be re-used is never read
- * too late and nothing is written outside it; programs over one net share its parameters whatever their size;
- * what is saved loads. */
+/* Every example of every layer in the registry, on every backend: memory is not read after it may have been
+ * reused, nor written outside its bounds; programs of any batch size over one net give the same outputs; and
+ * saved weights load. */
 #include <unistd.h>
 #include "bed.h"
 #include "net/model.h"
@@ -10,7 +10,7 @@ struct where {
     char what[300];
 };
 
-/* One step of a fresh net through a second program over it; loss and gradients. */
+/* The loss and the gradients of one step of a fresh net, in a second program over it. */
 static double first_step(const struct where *w, int keep, real **g)
 {
     struct err e = { 0 };
@@ -36,7 +36,8 @@ static double first_step(const struct where *w, int keep, real **g)
     return s.ce;
 }
 
-/* A tight, poisoned arena gives the same bits as one that keeps everything. */
+/* A program that reuses memory, with dead memory poisoned, gives the same bits as one that keeps everything.
+ */
 static void check_arena(struct bed *b, const struct where *w)
 {
     real *g[2];
@@ -68,15 +69,15 @@ static void infer(struct bed *b, int rows, float *prob)
     program_close(p);
 }
 
-/* One by one, in a batch with a short last one, all at once: the same outputs. */
+/* Rows one by one, in batches of which the last is short, and all at once give the same outputs. */
 static void check_sizes(struct bed *b, const struct where *w)
 {
-    enum { ROOM = 4096 };
-    static float prob[3][ROOM];
+    enum { CAPACITY = 4096 };
+    static float prob[3][CAPACITY];
     const int rows[3] = { 1, 4, BED_ROWS };
-    static real a[ROOM], z[ROOM];
+    static real a[CAPACITY], z[CAPACITY];
     size_t n = (size_t)(BED_ROWS * b->net->classes);
-    assert_true(n <= ROOM);
+    assert_true(n <= CAPACITY);
     for (int k = 0; k < 3; k++) infer(b, rows[k], prob[k]);
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < n; i++) a[i] = prob[k][i], z[i] = prob[2][i];
@@ -96,7 +97,7 @@ static void check_files(struct bed *b, const struct where *w)
     ok(weights_save(b->net, path, b->net->n, 42, &e), &e);
     struct bed other;
     ok(bed_open(&other, w->device, w->cfg, &e), &e);
-    for (int i = 0; i < other.net->nparam; i++) { /* other numbers, to see them replaced */
+    for (int i = 0; i < other.net->nparam; i++) { /* zeros, so that loading shows */
         real *x = mem_alloc(other.net->param[i]->count, sizeof *x);
         assert_non_null(x);
         assert_int_equal(param_set(other.net->param[i], x), OK);

@@ -1,23 +1,23 @@
-/* Every example of every layer in the registry, inside a small net, on every backend that was built and in
- * every precision it has, against ref: the loss, every tensor, every gradient, every parameter after an
- * update. Over odd channels and sizes. */
+/* Every example of every layer in the registry, inside small nets with odd channels and sizes, on every
+ * backend and in every precision it has, against ref: the loss, every tensor, every gradient, and every
+ * parameter after an update. */
 #include "bed.h"
 #include "net/model.h"
 
 enum part { OUTPUT, GRADIENT, PARAMETER, PARTS };
 static const char *const part_names[PARTS] = { "output", "gradient", "parameter" };
 
-/* Never absolute. fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where
- * batch norm divides by a small deviation. tf32: products round their factors to 11 bits. bf16: what layers
- * pass on is rounded to 8 bits, some layers after one another. Where two numbers are close a rounding may
- * choose another maximum or the other side of a kink, and the gradient then goes elsewhere: in tensors as
- * small as these a few such places are a third of all (seen: 0.34, with maxpool). */
+/* Relative. fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where batch
+ * norm divides by a small deviation. tf32: products round their factors to 11 bits. bf16: the output of each
+ * layer is rounded to 8 bits. Where two numbers are close, rounding may select another maximum or the other
+ * side of a kink, and the gradient goes elsewhere: in tensors as small as these, a few such places are a
+ * third of the norm (observed: 0.34, with maxpool). */
 static const double tolerance[PRECISION_COUNT][PARTS] = { { 2e-5, 2e-5, 2e-5 },
                                                           { 5e-3, 0.3, 0.03 },
                                                           { 1.5e-2, 0.5, 0.06 } };
-/* So more than half of the gradients that a layer's examples give must be as near as this (seen: 0.007). */
+/* More than half of the gradients of a layer's examples must be as near as this (observed: 0.007). */
 static const double typical[PRECISION_COUNT] = { 2e-5, 2e-3, 1e-2 };
-/* Of the CE; and of the match, which looks at the distances between rows. */
+/* Of the CE, and of the match, which goes by distances between rows. */
 static const double ce_tolerance[PRECISION_COUNT] = { 1e-5, 1e-3, 1e-2 };
 static const double match_tolerance[PRECISION_COUNT] = { 1e-4, 5e-3, 2e-2 };
 
@@ -138,8 +138,7 @@ static void registry(const struct backend_ops *device, enum precision p)
     for (int i = 0; layer_at(i); i++) layer(device, p, layer_at(i));
 }
 
-/* Steps whose losses are waited for go by the host's mean of the CE, even if the device could keep its own.
- */
+/* Synchronous steps go by the host's running mean of the CE, even where the device could keep its own. */
 static void steps_one_by_one(void **state)
 {
     const struct backend_ops *device = *state;

@@ -1,5 +1,5 @@
-/* The matching loss at its edges: every case that must hold, against a second implementation that follows the
- * formulas word for word (full double sums, no symmetry used, the median by sorting). */
+/* Edge cases of the matching loss, against a second implementation that follows the formulas word for word
+ * (full double sums, no symmetry used, the median by sorting). */
 #include "backend/ref/match.h"
 #include "core/mem.h"
 #include "net/net.h"
@@ -44,7 +44,7 @@ static void setup(struct fixture *f, int m1, int m2, int d, int classes, uint64_
 
 static int compute(struct fixture *f)
 {
-    void *work = mem_alloc(1, match_bytes(f->half[0].m + f->half[1].m, f->classes));
+    void *work = mem_alloc(1, match_bytes(f->half[0].m + f->half[1].m));
     struct match_problem problem = { .options = f->o,
                                      .classes = f->classes,
                                      .d = f->d,
@@ -453,7 +453,7 @@ static void not_finite_alone(void **state)
     assert_int_equal(compute(&f), E_NUMBER);
 }
 
-/* Through a net: the message says which layer, whoever computes. */
+/* In a net the message names the layer, on every backend. */
 static void refuse_in_a_net(const char *device)
 {
     static const char text[] =
@@ -487,21 +487,21 @@ static void not_finite_in_a_net(void **state)
     for (int i = 0; backend_at(i); i++) refuse_in_a_net(backend_at(i)->name);
 }
 
-/* Bandwidths held: sigma is taken, not written; with the same sigma the same result. */
-static void held_bandwidth(void **state)
+/* Bandwidths that are reused are read, not written; the same ones give the same result. */
+static void reused_bandwidth(void **state)
 {
     (void)state;
-    struct fixture f, held;
+    struct fixture f, reused;
     setup(&f, 9, 9, 5, 3, 14);
     assert_int_equal(compute(&f), OK);
-    held = f;
-    held.reuse_sigma = 1;
-    assert_int_equal(compute(&held), OK);
-    assert_true(held.match == f.match);
-    assert_memory_equal(held.sigma, f.sigma, sizeof f.sigma);
-    held.half[0].h[0] += 1;
-    assert_int_equal(compute(&held), OK);
-    assert_memory_equal(held.sigma, f.sigma, sizeof f.sigma);
+    reused = f;
+    reused.reuse_sigma = 1;
+    assert_int_equal(compute(&reused), OK);
+    assert_true(reused.match == f.match);
+    assert_memory_equal(reused.sigma, f.sigma, sizeof f.sigma);
+    reused.half[0].h[0] += 1;
+    assert_int_equal(compute(&reused), OK);
+    assert_memory_equal(reused.sigma, f.sigma, sizeof f.sigma);
 }
 
 int main(void)
@@ -514,7 +514,7 @@ int main(void)
         cmocka_unit_test(permuted_rows),    cmocka_unit_test(swapped_halves),
         cmocka_unit_test(match_of_itself),  cmocka_unit_test(not_finite),
         cmocka_unit_test(not_finite_alone), cmocka_unit_test(not_finite_in_a_net),
-        cmocka_unit_test(held_bandwidth),
+        cmocka_unit_test(reused_bandwidth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void sample_free(struct sample *s)
     for (int k = 0; k < 2; k++) mem_free(s->h[k]), mem_free(s->g[k]);
 }
 
-/* Random features, a little apart by class; random labels, some outside. */
+/* Random features, classes a little apart; random labels, some of them not classes. */
 static struct sample sample_random(uint64_t seed, int m1, int m2, int d)
 {
     struct sample s = sample_new(m1, m2, d);
@@ -50,7 +50,7 @@ static struct sample sample_random(uint64_t seed, int m1, int m2, int d)
 static double run(struct sample *s, const struct match_options *o, double *sigma)
 {
     double match = -1, ignored[CLASSES];
-    size_t bytes = match_bytes(s->half[0].m + s->half[1].m, CLASSES);
+    size_t bytes = match_bytes(s->half[0].m + s->half[1].m);
     void *work = mem_alloc(bytes, 1);
     assert_true(bytes && work);
     for (int k = 0; k < 2; k++) s->half[k].label = s->label[k];
@@ -138,7 +138,7 @@ static void medians(void **state)
     median(ROWS(5, 5), ROWS(5, 5, 5), 0);   /* nothing to match */
 }
 
-static void pooled_and_held(void **state)
+static void pooled_and_reused(void **state)
 {
     double sigma[CLASSES];
     (void)state;
@@ -317,7 +317,8 @@ static void gradients_sum_to_zero(void **state)
     sample_free(&s);
 }
 
-/* Central differences with the bandwidths held. float: of features that are floats, over a step of 1/1024. */
+/* Central differences with the bandwidths kept constant. In float, a step of 1/1024 and the features as they
+ * are after rounding. */
 static void gradient_is_the_derivative(void **state)
 {
     double step = sizeof(real) == 8 ? 1e-5 : 1.0 / 1024, tolerance = sizeof(real) == 8 ? 1e-7 : 1e-4;
@@ -347,7 +348,7 @@ static void gradient_is_the_derivative(void **state)
     }
 }
 
-/* Bit for bit, in every mode; large enough for threads where all rows are one pool. */
+/* Bit for bit, in every mode. Where all rows are one pool there are enough of them for several threads. */
 static void threads_do_not_matter(void **state)
 {
     (void)state;
@@ -412,7 +413,7 @@ static void bad_features_are_an_error(void **state)
         struct match_options o = mode(i);
         struct sample s = sample_random(8, 10, 10, 4);
         double sigma[CLASSES], match;
-        void *work = mem_alloc(match_bytes(20, CLASSES), 1);
+        void *work = mem_alloc(match_bytes(20), 1);
         assert_non_null(work);
         s.label[1][2] = s.label[0][0] = 1;
         s.h[1][9] = (real)bad[i % 2];
@@ -432,10 +433,10 @@ static void bad_features_are_an_error(void **state)
 static void work_memory(void **state)
 {
     (void)state;
-    assert_true(match_bytes(0, 1) > 0);
-    assert_true(match_bytes(300, 10) >= 2 * sizeof(double) * 300 * 299 / 2);
-    assert_int_equal(match_bytes(-1, 10), 0);
-    assert_int_equal(match_bytes(1 << 30, 10), 0);
+    assert_true(match_bytes(0) > 0);
+    assert_true(match_bytes(300) >= 2 * sizeof(double) * 300 * 299 / 2);
+    assert_int_equal(match_bytes(-1), 0);
+    assert_int_equal(match_bytes(1 << 30), 0);
 }
 
 int main(void)
@@ -444,7 +445,7 @@ int main(void)
         cmocka_unit_test(two_rows),
         cmocka_unit_test(uneven_halves),
         cmocka_unit_test(medians),
-        cmocka_unit_test(pooled_and_held),
+        cmocka_unit_test(pooled_and_reused),
         cmocka_unit_test(all_or_present_classes),
         cmocka_unit_test(halves_may_change_places),
         cmocka_unit_test(rows_may_change_places),

@@ -17,8 +17,7 @@
 
 #define SMOOTH 1e-6 /* e */
 
-/* Wide registers where the processor has them; the sums below have a fixed shape, so the bits do not change.
- */
+/* Wide registers where the processor has them. The order of the sums is fixed, so the bits do not change. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -38,14 +37,13 @@ struct pool {
 static size_t pairs(int n) { return (size_t)n * (size_t)(n > 0 ? n - 1 : 0) / 2; }
 static size_t pair(int i, int j) { return pairs(j) + (size_t)i; }
 
-size_t match_bytes(int m, int classes)
+size_t match_bytes(int m)
 {
-    size_t doubles, pointers, start;
-    if (m < 0 || m > 1 << 24 || mem_mul(pairs(m) * 2, sizeof(double), &doubles) ||
-        mem_mul((size_t)m, 2 * sizeof(void *), &pointers) ||
-        mem_mul((size_t)classes + 2, sizeof(int), &start))
+    size_t doubles, pointers, bytes;
+    if (m < 0 || m > 1 << 24 || mem_mul(pairs(m), 2 * sizeof(double), &doubles) ||
+        mem_mul((size_t)m, 2 * sizeof(void *), &pointers) || mem_add(doubles, pointers, &bytes))
         return 0;
-    return doubles + pointers + start + 64;
+    return bytes + 1;
 }
 
 WIDE static double distance(const real *a, const real *b, int d)
@@ -312,7 +310,7 @@ static int plan(struct backend *be, const struct match_desc *d, struct match_pla
 {
     *p = (struct match_plan){ 0 };
     size_t rows = (size_t)d->m1 + (size_t)d->m2, row = shape_row(d->in->shape), n,
-           work = match_bytes((int)rows, d->classes);
+           work = match_bytes((int)rows);
     if (!work || mem_mul(rows * row, sizeof(real), &n) || mem_add(n, work, &n) || n > PTRDIFF_MAX - 64)
         return fail(e, E_MEM, "the pairs of %zu rows do not fit into memory", rows);
     TRY(ref_self(&p->self, sizeof(struct match), e));

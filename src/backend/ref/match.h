@@ -21,11 +21,11 @@ struct match_problem {
                         takes no part */
     int reuse_sigma; /* sigma is input instead: for finite differences */
     int threads;     /* at most; 0 counts as 1. The bits of the result do not depend on it */
-    void *work;      /* match_bytes(rows of both halves, classes), aligned for double */
+    void *work;      /* match_bytes(rows of both halves), aligned for double */
 };
 
 /* Bytes of work memory for m rows: O(m^2). 0: overflow. */
-size_t match_bytes(int m, int classes);
+size_t match_bytes(int m);
 
 /* *match gets Match. E_NUMBER: a feature, or a distance, is not finite. */
 int match_compute(const struct match_problem *, double *match);
