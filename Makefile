@@ -53,6 +53,11 @@ B       := build/$(VARIANT)
 
 BACKENDS := $(call on,GPU,cuda) $(call on_host,cuda) $(call on,ONEDNN,cpu) ref
 DECODERS := $(call on,TURBOJPEG,turbojpeg) $(call on,OPENCV,opencv) stb
+# The operations are the headers in src/backend/ops. Each is done by the file of its name in the backend's folder; where the cpu
+# backend has none, by ref's, which computes in the same memory.
+OPERATIONS := $(sort $(patsubst src/backend/ops/%.h,%,$(wildcard src/backend/ops/*.h)))
+has         = $(wildcard src/backend/$(1)/$(2).c)
+provider    = $(if $(call has,$(1),$(2)),$(1),$(if $(filter cpu,$(1)),$(if $(call has,ref,$(2)),ref)))
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c src/layers/*.c) \
             $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c src/backend/$(b)/*.cu)) \
@@ -96,15 +101,18 @@ $(B)/darknet: $(APP_OBJ) $(LIB_OBJ) $(B)/link.flags
 	$(link)
 
 # Files that make itself writes, and only when their text changes, so that what depends on them is rebuilt then: registries,
-# with a line LAYER(name), BACKEND(name) or DECODER(name) for each file or folder, and commands. text.FILE is for printf.
+# with a line LAYER(name), BACKEND(name), DECODER(name) or OPERATION(name) for each file or folder, for each backend those with
+# OPERATION(name, provider), and commands. text.FILE is for printf.
 quoted = '$(subst ','\'',$(1))'
 text.layers.inc    := 'LAYER(%s)\n' $(LAYERS)
 text.backends.inc  := 'BACKEND(%s)\n' $(BACKENDS)
 text.decoders.inc  := 'DECODER(%s)\n' $(DECODERS)
+text.ops.inc       := 'OPERATION(%s)\n' $(OPERATIONS)
+$(foreach b,$(BACKENDS),$(eval text.ops_$(b).inc := 'OPERATION(%s, %s)\n' $(foreach o,$(OPERATIONS),$(addprefix $(o) ,$(call provider,$(b),$(o))))))
 text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV,$(call quoted,$(CXX) $(ALL_CXXFLAGS)))
 text.toolkit.flags := '%s\n' $(call quoted,$(NVCC) $(NVCC_FLAGS) $(CUDA_INCLUDE))
 text.link.flags    := '%s\n' $(call quoted,$(CC) $(APP_OBJ) $(LIB_OBJ) $(LDLIBS))
-REGISTRIES := $(B)/layers.inc $(B)/backends.inc $(B)/decoders.inc
+REGISTRIES := $(addprefix $(B)/,layers.inc backends.inc decoders.inc ops.inc $(BACKENDS:%=ops_%.inc))
 $(REGISTRIES) $(B)/compile.flags $(B)/toolkit.flags $(B)/link.flags: FORCE
 	@mkdir -p $(B)
 	@printf $(text.$(@F)) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@

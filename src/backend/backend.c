@@ -1,6 +1,7 @@
 #include "backend.h"
 #include <stdio.h>
 #include <string.h>
+#include "activation.h"
 #include "core/cores.h"
 #include "core/mem.h"
 
@@ -14,6 +15,19 @@ const char *const precision_names[PRECISION_COUNT + 1] = { "fp32", "tf32", "bf16
 int act_from_output(enum act a)
 {
     return a != ACT_GELU && a != ACT_SWISH && a != ACT_MISH && a != ACT_HARD_MISH;
+}
+
+int op_plan_init(struct op_plan *p, size_t self_bytes, struct err *e)
+{
+    *p = (struct op_plan){ .self = mem_alloc(1, self_bytes) };
+    return p->self ? OK : fail(e, E_MEM, "no memory to plan an operation (%zu bytes)", self_bytes);
+}
+
+void op_destroy(struct op_plan *p)
+{
+    if (p->self && p->release) p->release(p->self);
+    mem_free(p->self);
+    *p = (struct op_plan){ 0 };
 }
 
 #define BACKEND(name) extern const struct backend_ops backend_##name;

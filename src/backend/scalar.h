@@ -11,6 +11,7 @@
 #else
 #include <tgmath.h>
 #endif
+#include "backend/activation.h"
 #include "backend/backend.h"
 #include "core/real.h"
 #include "core/rng.h"

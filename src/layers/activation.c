@@ -1,9 +1,10 @@
 /* [activation]: an activation as a layer of its own. */
+#include "backend/ops/act.h"
 #include "net/layer.h"
 
 struct activation {
     int activation;
-    struct act_plan plan;
+    struct op_plan plan;
 };
 
 static const struct key keys[] = {
@@ -43,19 +44,19 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct activation *s = l->self;
-    return p->be->ops->act->forward(&s->plan, l->in[0]->x.data, l->out->x.data, p->scratch);
+    return p->be->ops->act->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct activation *s = l->self;
     int from_output = act_from_output((enum act)s->activation);
-    return p->be->ops->act->backward(&s->plan, from_output ? NULL : l->in[0]->x.data,
+    return p->be->ops->act->backward(&s->plan, &p->context, from_output ? NULL : l->in[0]->x.data,
                                      from_output ? l->out->x.data : NULL, l->out->g.data, l->in[0]->g.data,
-                                     l->add[0], p->scratch);
+                                     l->add[0]);
 }
 
-static void destroy(struct layer *l) { l->be->ops->act->destroy(&((struct activation *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct activation *)l->self)->plan); }
 
 const struct layer_ops layer_activation = {
     .name = "activation",

@@ -1,8 +1,9 @@
 /* [avgpool]: the mean of each channel over height and width. */
+#include "backend/ops/pool.h"
 #include "net/layer.h"
 
 struct avgpool {
-    struct pool_plan plan;
+    struct op_plan plan;
 };
 
 static const char *const examples[] = { "", NULL };
@@ -29,17 +30,17 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct avgpool *s = l->self;
-    return p->be->ops->pool->forward(&s->plan, l->in[0]->x.data, l->out->x.data, NULL, p->scratch);
+    return p->be->ops->pool->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data, NULL);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct avgpool *s = l->self;
-    return p->be->ops->pool->backward(&s->plan, NULL, l->out->g.data, l->in[0]->g.data, l->add[0],
-                                      p->scratch);
+    return p->be->ops->pool->backward(&s->plan, &p->context, NULL, l->out->g.data, l->in[0]->g.data,
+                                      l->add[0]);
 }
 
-static void destroy(struct layer *l) { l->be->ops->pool->destroy(&((struct avgpool *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct avgpool *)l->self)->plan); }
 
 const struct layer_ops layer_avgpool = {
     .name = "avgpool",

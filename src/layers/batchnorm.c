@@ -1,14 +1,16 @@
 /* [batchnorm]: batch normalisation as a layer of its own. In .weights: bias, scale, mean, variance
  * (AlexeyAB's order; pjreddie's has no bias there, never updates the layer and crashes on a CPU). */
+#include "backend/ops/act.h"
+#include "backend/ops/norm.h"
 #include "core/mem.h"
 #include "net/net.h"
 
 enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS };
 
 struct batchnorm {
-    struct norm_plan plan;
-    struct act_plan move; /* adds the gradient to what other readers of the input left there */
-    struct buffer *stats, *workspace;
+    struct op_plan plan;
+    struct op_plan move; /* adds the gradient to what other readers of the input left there */
+    struct buffer *kept;
     struct param *param[PARAMS];
     struct buffer *copy[PARAMS]; /* inference: the parameters in backend memory, c values each */
     double bn_momentum;
@@ -54,11 +56,9 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                            .act = ACT_LINEAR };
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
-    s->stats = builder_buffer(b, s->plan.stats_bytes, LIFE_PASS);
-    s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
+    s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    if (!declare(s, b, (size_t)l->in[0]->x.shape.c) || !s->stats || !s->workspace)
-        return layer_no_memory(l, e);
+    if (!declare(s, b, (size_t)l->in[0]->x.shape.c) || !s->kept) return layer_no_memory(l, e);
     builder_keep_in(b, 0);
     if (!train || !l->add[0]) return OK;
     struct act_desc move = { &l->out->x, 1, l->rows_back, ACT_LINEAR };
@@ -88,27 +88,27 @@ static int forward(struct layer *l, const struct pass *p)
     struct batchnorm *s = l->self;
     real *v[PARAMS];
     for (int i = 0; i < PARAMS; i++) v[i] = p->train ? param_w(s->param[i]) : s->copy[i]->data;
-    return p->be->ops->norm->forward(&s->plan, l->in[0]->x.data, NULL, v[SCALE], v[BIAS], v[MEAN],
-                                     v[VARIANCE], s->bn_momentum, p->train ? s->stats->data : NULL,
-                                     p->train ? s->workspace->data : NULL, l->out->x.data, p->scratch);
+    return p->be->ops->norm->forward(&s->plan, &p->context, l->in[0]->x.data, NULL, v[SCALE], v[BIAS],
+                                     v[MEAN], v[VARIANCE], s->bn_momentum, p->train ? s->kept->data : NULL,
+                                     l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
     void *gy = l->out->g.data, *gx = l->in[0]->g.data, *to = l->add[0] || !gx ? gy : gx;
-    TRY(p->be->ops->norm->backward(&s->plan, l->in[0]->x.data, NULL, param_w(s->param[SCALE]), s->stats->data,
-                                   s->workspace->data, gy, to, NULL, param_g(s->param[SCALE]),
-                                   param_g(s->param[BIAS]), p->add, p->scratch));
-    return gx && l->add[0] ? p->be->ops->act->backward(&s->move, NULL, l->out->x.data, gy, gx, 1, p->scratch)
+    TRY(p->be->ops->norm->backward(&s->plan, &p->context, l->in[0]->x.data, NULL, param_w(s->param[SCALE]),
+                                   s->kept->data, gy, to, NULL, param_g(s->param[SCALE]),
+                                   param_g(s->param[BIAS])));
+    return gx && l->add[0] ? p->be->ops->act->backward(&s->move, &p->context, NULL, l->out->x.data, gy, gx, 1)
                            : OK;
 }
 
 static void destroy(struct layer *l)
 {
     struct batchnorm *s = l->self;
-    l->be->ops->norm->destroy(&s->plan);
-    l->be->ops->act->destroy(&s->move);
+    op_destroy(&s->plan);
+    op_destroy(&s->move);
 }
 
 const struct layer_ops layer_batchnorm = {

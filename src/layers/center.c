@@ -2,11 +2,12 @@
  * rows, and its gradient lambda (h - c_y)/m. Centers start at 0 and move once per optimiser step, over the
  * whole batch: c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in
  * the training state, not in .weights. */
+#include "backend/ops/center.h"
 #include "net/net.h"
 
 struct center {
     double lambda, alpha, warmup;
-    struct center_plan plan;
+    struct op_plan plan;
     struct param *centers;     /* classes x d */
     struct param *sum, *count; /* of this step's sub-mini-batches, by class: sum of (c - h), rows */
 };
@@ -66,20 +67,18 @@ static int forward(struct layer *l, const struct pass *p)
     const struct center *s = l->self;
     struct center_state state = state_of(s);
     l->weight = weigh(l, p);
-    return p->be->ops->center->forward(&s->plan, l->in[0]->x.data, p->dev_label, p->scored,
-                                       !p->add && !p->reuse_detached, p->reuse_detached, &state,
-                                       l->loss_sum->data, p->scratch);
+    return p->be->ops->center->forward(&s->plan, &p->context, l->in[0]->x.data, &state, l->loss_sum->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     const struct center *s = l->self;
     struct center_state state = state_of(s);
-    return p->be->ops->center->backward(&s->plan, p->now, l->in[0]->x.data, p->dev_label, p->scored, &state,
-                                        l->in[0]->g.data, l->add[0], p->scratch);
+    return p->be->ops->center->backward(&s->plan, &p->context, l->in[0]->x.data, &state, l->in[0]->g.data,
+                                        l->add[0]);
 }
 
-static void destroy(struct layer *l) { l->be->ops->center->destroy(&((struct center *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct center *)l->self)->plan); }
 
 const struct layer_ops layer_center = {
     .name = "center",

@@ -2,6 +2,7 @@
  * then activation. Weights O, I. */
 #include "net/linear.h"
 #include <math.h>
+#include "backend/ops/dense.h"
 
 struct connected {
     struct linear linear; /* first: see linear.h */
@@ -34,7 +35,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct connected *s = l->self;
     size_t inputs = shape_row(l->in[0]->x.shape);
-    s->linear.ops = l->be->ops->dense;
+    s->linear.ops = &l->be->ops->dense->linear;
     s->linear.desc = (struct linear_desc){ .in = &l->in[0]->x, .groups = 1 };
     s->linear.weights = (size_t)s->output * inputs;
     s->linear.init = INIT_UNIFORM;

@@ -2,6 +2,8 @@
  * H, W. */
 #include "net/linear.h"
 #include <math.h>
+#include "backend/ops/conv.h"
+#include "backend/ops/norm.h"
 
 struct convolutional {
     struct linear linear; /* first: see linear.h */
@@ -60,7 +62,7 @@ static size_t window(const struct layer *l)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct convolutional *s = l->self;
-    s->linear.ops = l->be->ops->conv;
+    s->linear.ops = &l->be->ops->conv->linear;
     s->linear.desc = (struct linear_desc){
         .in = &l->in[0]->x, .size = s->size, .stride = s->stride, .pad = padding(s), .groups = s->groups
     };

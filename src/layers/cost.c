@@ -69,14 +69,14 @@ static int forward(struct layer *l, const struct pass *p)
     if (!p->label) return OK;
     size_t n = shape_row(l->in[0]->x.shape);
     real *x = s->x->data, *g = s->g->data;
-    TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->scored, x));
+    TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->context.scored, x));
     double sum = 0;
-    for (size_t i = 0; i < (size_t)p->scored * n; i++) {
+    for (size_t i = 0; i < (size_t)p->context.scored * n; i++) {
         double truth = (int)(i % n) == p->label[i / n], slope;
         sum += error((enum kind)s->type, (double)x[i] - truth, &slope);
-        g[i] = (real)(s->scale * slope / p->scored);
+        g[i] = (real)(s->scale * slope / p->context.scored);
     }
-    l->loss = s->scale * sum / p->scored;
+    l->loss = s->scale * sum / p->context.scored;
     return OK;
 }
 
@@ -85,7 +85,7 @@ static int backward(struct layer *l, const struct pass *p)
     struct cost *s = l->self;
     real *g = s->g->data;
     size_t n = shape_row(l->in[0]->x.shape);
-    for (size_t i = (size_t)p->scored * n; i < (size_t)l->rows_back * n; i++) g[i] = 0;
+    for (size_t i = (size_t)p->context.scored * n; i < (size_t)l->rows_back * n; i++) g[i] = 0;
     return p->be->ops->write(p->be, &l->in[0]->g, 0, l->rows_back, g, l->add[0]);
 }
 

@@ -1,10 +1,11 @@
 /* [dropout]: in training, each value is 0 with the given probability and else scaled by 1/(1-p). */
+#include "backend/ops/dropout.h"
 #include "net/layer.h"
 #include "core/rng.h"
 
 struct dropout {
     double probability;
-    struct dropout_plan plan;
+    struct op_plan plan;
 };
 
 static const struct key keys[] = {
@@ -36,17 +37,16 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->dropout->forward(&s->plan, p->now, l->in[0]->x.data, l->out->x.data, p->scratch);
+    return p->be->ops->dropout->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct dropout *s = l->self;
-    return p->be->ops->dropout->backward(&s->plan, p->now, l->out->g.data, l->in[0]->g.data, l->add[0],
-                                         p->scratch);
+    return p->be->ops->dropout->backward(&s->plan, &p->context, l->out->g.data, l->in[0]->g.data, l->add[0]);
 }
 
-static void destroy(struct layer *l) { l->be->ops->dropout->destroy(&((struct dropout *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct dropout *)l->self)->plan); }
 
 const struct layer_ops layer_dropout = {
     .name = "dropout",

@@ -2,6 +2,7 @@
  * forward pass; adds lambda * Match of the features of two mini-batches to the loss and its gradient to what
  * passes through. Training only, without weights. */
 #include <math.h>
+#include "backend/ops/match.h"
 #include "net/net.h"
 
 enum { MEDIAN = -1, POOLED = -2 }; /* words of bandwidth= */
@@ -15,8 +16,8 @@ struct itra {
     double lambda, kernel_mul, bandwidth, warmup;
     int conditional, kernels, root, average, pair, match, gradient, every;
 
-    struct match_plan plan;
-    struct buffer *workspace;
+    struct op_plan plan;
+    struct buffer *kept;
     /* pair=memory: the mini-batch before, its labels, and whether there is one. In the training state */
     struct param *old_h, *old_label, *old_n;
 };
@@ -113,9 +114,9 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                             .every = s->every };
     if (memory && !declare_memory(s, b, (size_t)n, shape_row(in->shape))) return layer_no_memory(l, e);
     TRY(l->be->ops->match->plan(l->be, &d, &s->plan, e));
-    s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
+    s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
     l->loss_sum = builder_loss(b);
-    return s->workspace && l->loss_sum ? OK : layer_no_memory(l, e);
+    return s->kept && l->loss_sum ? OK : layer_no_memory(l, e);
 }
 
 static double weigh(const struct layer *l, const struct pass *p)
@@ -131,15 +132,14 @@ static int forward(struct layer *l, const struct pass *p)
     if (s->old_h)
         memory = (struct match_memory){ param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
     l->weight = weigh(l, p);
-    return p->be->ops->match->forward(&s->plan, p->now, l->in[0]->x.data, p->dev_label,
-                                      s->old_h ? &memory : NULL, p->reuse_detached, l->loss_sum->data,
-                                      s->workspace->data);
+    return p->be->ops->match->forward(&s->plan, &p->context, l->in[0]->x.data, s->old_h ? &memory : NULL,
+                                      l->loss_sum->data, s->kept->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
-    return p->be->ops->match->backward(&s->plan, s->workspace->data, l->in[0]->g.data, l->add[0]);
+    return p->be->ops->match->backward(&s->plan, &p->context, s->kept->data, l->in[0]->g.data, l->add[0]);
 }
 
 /* See match_ops: a value below 0 says that this step had no match. */
@@ -151,7 +151,7 @@ static int finish_loss(struct layer *l, struct err *e)
     return OK;
 }
 
-static void destroy(struct layer *l) { l->be->ops->match->destroy(&((struct itra *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct itra *)l->self)->plan); }
 
 /* What the trainer must know to feed this layer. */
 static void wants(const struct layer *l, struct pairing_wants *w)

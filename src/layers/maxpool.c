@@ -1,10 +1,11 @@
 /* [maxpool]: the largest value of each window. */
+#include "backend/ops/pool.h"
 #include "net/layer.h"
 
 struct maxpool {
     int stride, size, padding;
-    struct pool_plan plan;
-    struct buffer *workspace;
+    struct op_plan plan;
+    struct buffer *kept;
 };
 
 static const struct key keys[] = {
@@ -62,25 +63,24 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct pool_desc d = describe(l);
     TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
-    s->workspace = builder_buffer(b, s->plan.workspace_bytes, LIFE_PASS);
-    return s->workspace ? OK : layer_no_memory(l, e);
+    s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
+    return s->kept ? OK : layer_no_memory(l, e);
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return p->be->ops->pool->forward(&s->plan, l->in[0]->x.data, l->out->x.data, s->workspace->data,
-                                     p->scratch);
+    return p->be->ops->pool->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data, s->kept->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return p->be->ops->pool->backward(&s->plan, s->workspace->data, l->out->g.data, l->in[0]->g.data,
-                                      l->add[0], p->scratch);
+    return p->be->ops->pool->backward(&s->plan, &p->context, s->kept->data, l->out->g.data, l->in[0]->g.data,
+                                      l->add[0]);
 }
 
-static void destroy(struct layer *l) { l->be->ops->pool->destroy(&((struct maxpool *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct maxpool *)l->self)->plan); }
 
 const struct layer_ops layer_maxpool = {
     .name = "maxpool",

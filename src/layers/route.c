@@ -1,10 +1,11 @@
 /* [route]: the outputs of earlier layers side by side, along the channels. */
+#include "backend/ops/concat.h"
 #include "net/layer.h"
 #include "core/mem.h"
 
 struct route {
     struct list layers;
-    struct join_plan plan;
+    struct op_plan plan;
     const void **x; /* nin pointers each, filled per pass */
     void **gx;
 };
@@ -50,7 +51,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     int rc = s->x && s->gx && in ? OK : layer_no_memory(l, e);
     for (int i = 0; i < l->nin && !rc; i++) in[i] = &l->in[i]->x;
     struct concat_desc d = { in, l->nin, l->train, l->rows_back };
-    if (!rc) rc = l->be->ops->join->plan_concat(l->be, &d, &l->out->x, &s->plan, e);
+    if (!rc) rc = l->be->ops->concat->plan(l->be, &d, &l->out->x, &s->plan, e);
     mem_free(in);
     builder_scratch(b, s->plan.scratch_bytes);
     return rc;
@@ -60,20 +61,20 @@ static int forward(struct layer *l, const struct pass *p)
 {
     struct route *s = l->self;
     for (int i = 0; i < l->nin; i++) s->x[i] = l->in[i]->x.data;
-    return p->be->ops->join->forward(&s->plan, s->x, l->out->x.data, p->scratch);
+    return p->be->ops->concat->forward(&s->plan, &p->context, s->x, l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct route *s = l->self;
     for (int i = 0; i < l->nin; i++) s->gx[i] = l->in[i]->g.data;
-    return p->be->ops->join->backward(&s->plan, l->out->x.data, l->out->g.data, s->gx, l->add, p->scratch);
+    return p->be->ops->concat->backward(&s->plan, &p->context, l->out->g.data, s->gx, l->add);
 }
 
 static void destroy(struct layer *l)
 {
     struct route *s = l->self;
-    l->be->ops->join->destroy(&s->plan);
+    op_destroy(&s->plan);
     mem_free(s->x);
     mem_free(s->gx);
 }

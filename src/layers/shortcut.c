@@ -1,13 +1,15 @@
 /* [shortcut]: adds the output of an earlier layer to the previous one's, by pjreddie's rules where shapes
  * differ. */
+#include "backend/ops/act.h"
+#include "backend/ops/add.h"
 #include "net/layer.h"
 
 struct shortcut {
     struct list from;
     double alpha, beta;
     int activation;
-    struct join_plan plan;
-    struct act_plan act_plan;
+    struct op_plan plan;
+    struct op_plan act_plan;
     struct buffer *sum; /* before an activation whose slope needs its input */
     struct tensor mid;
     int act_plain;
@@ -78,7 +80,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
         &l->in[0]->x, &l->in[1]->x, s->alpha,  s->beta,  act_from_output(act) ? act : ACT_LINEAR,
         l->train,     l->rows_back, l->add[0], l->add[1]
     };
-    TRY(l->be->ops->join->plan_add(l->be, &d, apart ? &s->mid : &l->out->x, &s->plan, e));
+    TRY(l->be->ops->add->plan(l->be, &d, apart ? &s->mid : &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     s->act_plain = act != ACT_LINEAR && !(s->plan.fused && act_from_output(act));
     if (s->act_plain) {
@@ -95,27 +97,27 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static int forward(struct layer *l, const struct pass *p)
 {
     struct shortcut *s = l->self;
-    const void *x[2] = { l->in[0]->x.data, l->in[1]->x.data };
     void *y = l->out->x.data, *sum = s->sum ? s->sum->data : y;
-    TRY(p->be->ops->join->forward(&s->plan, x, sum, p->scratch));
-    return s->act_plain ? p->be->ops->act->forward(&s->act_plan, sum, y, p->scratch) : OK;
+    TRY(p->be->ops->add->forward(&s->plan, &p->context, l->in[0]->x.data, l->in[1]->x.data, sum));
+    return s->act_plain ? p->be->ops->act->forward(&s->act_plan, &p->context, sum, y) : OK;
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct shortcut *s = l->self;
-    void *gx[2] = { l->in[0]->g.data, l->in[1]->g.data }, *gy = l->out->g.data;
+    void *gy = l->out->g.data;
     if (s->act_plain)
-        TRY(p->be->ops->act->backward(&s->act_plan, s->sum ? s->sum->data : NULL,
-                                      s->sum ? NULL : l->out->x.data, gy, gy, 0, p->scratch));
-    return p->be->ops->join->backward(&s->plan, l->out->x.data, gy, gx, l->add, p->scratch);
+        TRY(p->be->ops->act->backward(&s->act_plan, &p->context, s->sum ? s->sum->data : NULL,
+                                      s->sum ? NULL : l->out->x.data, gy, gy, 0));
+    return p->be->ops->add->backward(&s->plan, &p->context, l->out->x.data, gy, l->in[0]->g.data,
+                                     l->in[1]->g.data);
 }
 
 static void destroy(struct layer *l)
 {
     struct shortcut *s = l->self;
-    l->be->ops->join->destroy(&s->plan);
-    l->be->ops->act->destroy(&s->act_plan);
+    op_destroy(&s->plan);
+    op_destroy(&s->act_plan);
 }
 
 const struct layer_ops layer_shortcut = {

@@ -1,11 +1,12 @@
 /* [softmax]: probabilities, and the cross-entropy with its gradient when labels are there. Label smoothing
  * (label_smooth_eps in [net]) lives here, where truth meets probability. */
+#include "backend/ops/softmax.h"
 #include "net/net.h"
 
 struct softmax {
     int groups, noloss, spatial;
     double temperature;
-    struct softmax_plan plan;
+    struct op_plan plan;
 };
 
 static const struct key keys[] = {
@@ -44,23 +45,31 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return OK;
 }
 
+/* A softmax without a loss has no use for the labels. */
+static struct op_context context_of(const struct layer *l, const struct pass *p)
+{
+    struct op_context c = p->context;
+    if (!l->loss_sum) c.label = NULL;
+    return c;
+}
+
 static int forward(struct layer *l, const struct pass *p)
 {
     struct softmax *s = l->self;
-    const int *label = l->loss_sum ? p->dev_label : NULL;
-    return p->be->ops->softmax->forward(&s->plan, l->in[0]->x.data, label, p->scored, l->out->x.data,
-                                        l->loss_sum ? l->loss_sum->data : NULL, p->scratch);
+    struct op_context context = context_of(l, p);
+    return p->be->ops->softmax->forward(&s->plan, &context, l->in[0]->x.data, l->out->x.data,
+                                        l->loss_sum ? l->loss_sum->data : NULL);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct softmax *s = l->self;
-    const int *label = l->loss_sum ? p->dev_label : NULL;
-    return p->be->ops->softmax->backward(&s->plan, l->out->x.data, label, p->scored, l->out->g.data,
-                                         l->in[0]->g.data, l->add[0], p->scratch);
+    struct op_context context = context_of(l, p);
+    return p->be->ops->softmax->backward(&s->plan, &context, l->out->x.data, l->out->g.data, l->in[0]->g.data,
+                                         l->add[0]);
 }
 
-static void destroy(struct layer *l) { l->be->ops->softmax->destroy(&((struct softmax *)l->self)->plan); }
+static void destroy(struct layer *l) { op_destroy(&((struct softmax *)l->self)->plan); }
 
 const struct layer_ops layer_softmax = {
     .name = "softmax",

@@ -2,6 +2,8 @@
  * the losses of the last steps, follows the CE and stops by itself, and a step is written down once and then
  * replayed. Elsewhere a step has been done when it was submitted. */
 #include <math.h>
+#include "backend/ops/loss_ring.h"
+#include "backend/ops/sgd.h"
 #include "core/mem.h"
 #include "net/compiled.h"
 
@@ -63,7 +65,7 @@ void async_destroy(struct program *p)
     mem_free(p->record);
     if (!ops->loss_ring) return;
     for (int i = 0; i < 4; i++) ops->capture_destroy(p->recording[i]);
-    ops->loss_ring->destroy(&p->loss_ring);
+    op_destroy(&p->loss_ring);
 }
 
 static int enqueue(struct program *p, const struct step *s, const struct pass *pass, struct err *e)

@@ -6,6 +6,7 @@
  *   async.c     steps that are submitted now and whose stats are read later */
 #ifndef NET_COMPILED_H
 #define NET_COMPILED_H
+#include "core/crop.h"
 #include "net/model.h"
 #include "net/plan.h"
 
@@ -45,7 +46,7 @@ struct program {
     int nitem;
     /* Where losses are read late: */
     int async, nrecord; /* losses in a record */
-    struct loss_ring_plan loss_ring;
+    struct op_plan loss_ring;
     double *record;               /* host: all records, as pulled */
     struct capture *recording[4]; /* of a step, by add and update */
     int enqueued[4];              /* it has run once: what is used first is there */

@@ -8,7 +8,7 @@
 #ifndef NET_LAYER_H
 #define NET_LAYER_H
 #include <stdint.h>
-#include "backend/backend.h"
+#include "backend/linear.h"
 #include "core/options.h"
 
 /* A tensor in the net with its gradient: x and g have one shape and one layout. g.data is NULL where no
@@ -30,20 +30,14 @@ struct buffer {
 struct pass {
     struct backend *be;
     int train;
-    int reuse_detached; /* keep what is computed from data but not differentiated (bandwidths) as in the pass
-                           before */
-    int add;            /* parameter gradients: add to those of the sub-mini-batches before */
+    struct op_context context; /* what operations are told of it */
     int rows;         /* rows in this batch; <= the program's (the last batch of a validation may be short) */
     int rows_s1;      /* rows 0..rows_s1-1 are S1, rows_s1..rows-1 are S2 (rows_s1 == rows: unpaired) */
-    int scored;       /* rows 0..scored-1 count in the loss */
-    const int *label; /* host, one a row */
-    const int *dev_label; /* the same in backend memory */
+    const int *label; /* context.label on the host */
     uint64_t seed;
-    uint64_t step; /* number of the sub-mini-batch since training began: [crop] draws from it */
-    const struct step_state *now; /* in backend memory */
-    uint64_t iteration;           /* from 1: warm-ups and every=k go by it */
-    double ce_average;            /* running mean of the CE before this iteration; < 0: none yet */
-    void *scratch;
+    uint64_t step;      /* number of the sub-mini-batch since training began: [crop] draws from it */
+    uint64_t iteration; /* from 1: warm-ups and every=k go by it */
+    double ce_average;  /* running mean of the CE before this iteration; < 0: none yet */
     struct err *err;
 };
 
@@ -111,7 +105,7 @@ struct param *builder_param(struct builder *, size_t count, enum init, double in
 /* The same for the weights of a linear map: `plan` says how they are packed and must live as long as the
  * program. Ask builder_weights for the layout to plan with first (NULL: none chosen yet). */
 struct param *builder_linear(struct builder *, size_t count, enum init, double init_scale, unsigned flags,
-                             const struct linear_ops *, const struct linear_plan *);
+                             const struct linear_ops *, const struct op_plan *);
 const struct layout *builder_weights(const struct builder *); /* of the next builder_linear of this layer */
 
 /* A double in backend memory that forward fills with the sum of this layer's loss over the scored rows; the
@@ -119,7 +113,7 @@ const struct layout *builder_weights(const struct builder *); /* of the next bui
 struct buffer *builder_loss(struct builder *);
 
 struct buffer *builder_buffer(struct builder *, size_t bytes, enum life); /* NULL when memory is short */
-void builder_scratch(struct builder *, size_t bytes); /* at least so much in pass->scratch */
+void builder_scratch(struct builder *, size_t bytes); /* at least so much in op_context.scratch */
 
 /* What backward reads: without these the planner re-uses the memory after the last forward reader. */
 void builder_keep_in(struct builder *, int i);

@@ -1,5 +1,7 @@
 #include "linear.h"
 #include <math.h>
+#include "backend/ops/act.h"
+#include "backend/ops/norm.h"
 #include "core/mem.h"
 #include "net/net.h"
 
@@ -70,10 +72,9 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
                            .addend = l->nin > 1 ? &l->in[1]->x : NULL };
     TRY(be->ops->norm->plan(be, &d, out, &s->norm_plan, e));
     builder_scratch(b, s->norm_plan.scratch_bytes);
-    s->stats = builder_buffer(b, s->norm_plan.stats_bytes, LIFE_PASS);
-    s->workspace = builder_buffer(b, s->norm_plan.workspace_bytes, LIFE_PASS);
+    s->kept = builder_buffer(b, s->norm_plan.kept_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    return s->stats && s->workspace ? OK : layer_no_memory(l, e);
+    return s->kept ? OK : layer_no_memory(l, e);
 }
 
 static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
@@ -128,18 +129,18 @@ int linear_forward(struct layer *l, const struct pass *p)
     const struct backend_ops *ops = p->be->ops;
     void *y = l->out->x.data, *x = l->in[0]->x.data;
     if (!p->train) {
-        TRY(s->ops->forward(&s->plan, x, s->folded_w->data, s->folded_b->data, y, p->scratch));
-        return s->act_plain ? ops->act->forward(&s->act_plan, y, y, p->scratch) : OK;
+        TRY(s->ops->forward(&s->plan, &p->context, x, s->folded_w->data, s->folded_b->data, y));
+        return s->act_plain ? ops->act->forward(&s->act_plan, &p->context, y, y) : OK;
     }
     void *map = step_data(s, l, 0), *t = map;
-    TRY(s->ops->forward(&s->plan, x, param_w(s->w), s->norm ? NULL : param_w(s->bias), map, p->scratch));
+    TRY(s->ops->forward(&s->plan, &p->context, x, param_w(s->w), s->norm ? NULL : param_w(s->bias), map));
     if (s->norm) {
         t = step_data(s, l, 1);
-        TRY(ops->norm->forward(&s->norm_plan, map, l->nin > 1 ? l->in[1]->x.data : NULL, param_w(s->scale),
-                               param_w(s->bias), param_w(s->mean), param_w(s->var), s->bn_momentum,
-                               s->stats->data, s->workspace->data, t, p->scratch));
+        TRY(ops->norm->forward(&s->norm_plan, &p->context, map, l->nin > 1 ? l->in[1]->x.data : NULL,
+                               param_w(s->scale), param_w(s->bias), param_w(s->mean), param_w(s->var),
+                               s->bn_momentum, s->kept->data, t));
     }
-    return s->act_plain ? ops->act->forward(&s->act_plan, t, y, p->scratch) : OK;
+    return s->act_plain ? ops->act->forward(&s->act_plan, &p->context, t, y) : OK;
 }
 
 int linear_backward(struct layer *l, const struct pass *p)
@@ -150,15 +151,14 @@ int linear_backward(struct layer *l, const struct pass *p)
     void *gy = l->out->g.data, *y = l->out->x.data;
     if (s->act_plain) {
         const void *x = act_from_output(s->act) ? NULL : step_data(s, l, s->norm);
-        TRY(ops->act->backward(&s->act_plan, x, y, gy, gy, 0, p->scratch));
+        TRY(ops->act->backward(&s->act_plan, &p->context, x, y, gy, gy, 0));
     }
     if (s->norm)
-        TRY(ops->norm->backward(&s->norm_plan, step_data(s, l, 0), step_data(s, l, 1), param_w(s->scale),
-                                s->stats->data, s->workspace->data, gy, gy,
-                                l->nin > 1 ? l->in[1]->g.data : NULL, param_g(s->scale), param_g(s->bias),
-                                p->add, p->scratch));
-    return s->ops->backward(&s->plan, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data, param_g(s->w),
-                            s->norm ? NULL : param_g(s->bias), p->add, p->scratch);
+        TRY(ops->norm->backward(&s->norm_plan, &p->context, step_data(s, l, 0), step_data(s, l, 1),
+                                param_w(s->scale), s->kept->data, gy, gy,
+                                l->nin > 1 ? l->in[1]->g.data : NULL, param_g(s->scale), param_g(s->bias)));
+    return s->ops->backward(&s->plan, &p->context, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data,
+                            param_g(s->w), s->norm ? NULL : param_g(s->bias));
 }
 
 /* w <- w scale / sqrt(var + 1e-5), bias <- bias - mean scale / sqrt(var + 1e-5). v: scale, mean, variance. */
@@ -194,8 +194,7 @@ int linear_refresh(struct layer *l, struct err *e)
 void linear_destroy(struct layer *l)
 {
     struct linear *s = l->self;
-    const struct backend_ops *ops = l->be->ops;
-    if (s->ops) s->ops->destroy(&s->plan);
-    ops->norm->destroy(&s->norm_plan);
-    ops->act->destroy(&s->act_plan);
+    op_destroy(&s->plan);
+    op_destroy(&s->norm_plan);
+    op_destroy(&s->act_plan);
 }

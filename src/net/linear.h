@@ -16,11 +16,9 @@ struct linear {
     int weights_first; /* .weights order: [connected] has its weights before the batch-norm triple */
     enum act act;
     /* The rest is linear.c's. */
-    struct linear_plan plan;
-    struct norm_plan norm_plan;
-    struct act_plan act_plan;
+    struct op_plan plan, norm_plan, act_plan;
     struct tensor mid[2]; /* output of the linear map, of the normalisation, where they have memory apart */
-    struct buffer *mid_data[2], *stats, *workspace;
+    struct buffer *mid_data[2], *kept;
     struct buffer *folded_w, *folded_b; /* inference */
     struct param *bias, *w, *scale, *mean, *var;
     int act_plain; /* the activation is a step of its own */

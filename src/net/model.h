@@ -24,7 +24,7 @@ struct param {
     double spread;
     unsigned flags;
     const struct linear_ops *linear; /* how w, g and v are packed; NULL: dense */
-    const struct linear_plan *plan;  /* of the first program */
+    const struct op_plan *plan;      /* of the first program */
     size_t bytes;                    /* of w, packed */
     void *w, *g, *v;                 /* backend memory, in training nets; g and v: only what learns */
     real *host;                      /* nets for inference: dense */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "backend/ops/images.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/model.h"
@@ -341,7 +342,7 @@ void net_close(struct net *n)
 {
     if (!n) return;
     model_destroy_params(n);
-    if (n->be->ops->images) n->be->ops->images->destroy(&n->images);
+    op_destroy(&n->images);
     for (int i = 0; n->layer && i < n->n; i++) {
         mem_free(n->layer[i].self);
         mem_free(n->layer[i].in);

@@ -10,6 +10,9 @@
 #include "core/text.h"
 #include "net/layer.h"
 
+struct crop;
+struct images_desc;
+
 enum policy {
     POLICY_CONSTANT,
     POLICY_STEP,
@@ -54,9 +57,9 @@ struct net {
     struct param **param; /* in .weights order */
     int nparam;
     struct step_state *now; /* in training nets, with the plan of the update: in backend memory */
-    struct images_plan images;
+    struct op_plan images;
     int follows; /* the device has kept the later part of it since the step before */
-    struct sgd_plan sgd;
+    struct op_plan sgd;
     int classes; /* outputs of the last layer that is not [cost] */
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
     /* What the [itra] sections agree on: */

@@ -1,5 +1,6 @@
 /* The learning rate, and one step of gradient descent over all parameters. */
 #include <math.h>
+#include "backend/ops/sgd.h"
 #include "core/rng.h"
 #include "net/model.h"
 

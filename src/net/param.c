@@ -1,6 +1,7 @@
 /* Parameters: memory, initial values, and their dense host form. */
 #include <math.h>
 #include <string.h>
+#include "backend/ops/sgd.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/model.h"
@@ -77,7 +78,7 @@ void model_destroy_params(struct net *n)
         mem_free(p->host);
         mem_free(p);
     }
-    n->be->ops->sgd->destroy(&n->sgd);
+    op_destroy(&n->sgd);
     n->be->ops->free(n->be, n->now);
     n->now = NULL;
     mem_free(n->param);

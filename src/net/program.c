@@ -96,7 +96,7 @@ struct param *builder_param(struct builder *b, size_t count, enum init init, dou
 }
 
 struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
-                             const struct linear_ops *linear, const struct linear_plan *plan)
+                             const struct linear_ops *linear, const struct op_plan *plan)
 {
     struct param want = described(b, count, init, spread, flags);
     want.bytes = plan->weight_bytes;

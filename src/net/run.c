@@ -1,6 +1,7 @@
 /* Running a program: a pass forward and back, at once. */
 #include <math.h>
 #include <string.h>
+#include "backend/ops/images.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "net/compiled.h"
@@ -87,19 +88,19 @@ int run_fill(struct program *p, const struct step *s, int async, struct pass *pa
     struct backend *be = n->be;
     *pass = (struct pass){ .be = be,
                            .train = p->desc.train,
-                           .reuse_detached = s->reuse_detached,
-                           .add = s->add,
+                           .context = { .scratch = p->scratch,
+                                        .state = n->now,
+                                        .label = s->label ? p->dev_label : NULL,
+                                        .scored = s->rows_s1,
+                                        .add = s->add,
+                                        .reuse_detached = s->reuse_detached },
                            .rows = s->rows,
                            .rows_s1 = s->rows_s1,
-                           .scored = s->rows_s1,
                            .label = s->label,
-                           .dev_label = s->label ? p->dev_label : NULL,
                            .seed = n->seed,
                            .step = s->number,
-                           .now = n->now,
                            .iteration = s->iteration,
                            .ce_average = n->ce_average,
-                           .scratch = p->scratch,
                            .err = e };
     if (e) e->code = OK;
     if (p->desc.guard) TRY(guard_step(p, 0, 1, e));
@@ -136,7 +137,7 @@ static int fetch_losses(struct program *p, const struct pass *pass)
         struct layer *l = &p->node[i].l;
         if (!l->loss_sum) continue;
         TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
-        TRY(finish_loss(l, pass->scored, pass->err));
+        TRY(finish_loss(l, pass->context.scored, pass->err));
     }
     return OK;
 }
@@ -192,7 +193,7 @@ static int train(struct program *p, const struct step *s, struct step_stats *sta
     TRY(fetch_losses(p, &pass));
     run_add_stats(p, stats);
     if (!isfinite(stats->ce) || !isfinite(stats->center)) {
-        pass.reuse_detached = 1;
+        pass.context.reuse_detached = 1;
         return blame(p, &pass, e);
     }
     return run_backward(p, &pass, stats, e);

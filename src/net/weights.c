@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "backend/ops/dense.h"
 #include "core/mem.h"
 #include "net/model.h"
 
@@ -94,7 +95,7 @@ static int load_param(const struct net *n, struct param *p, struct file_reader *
 {
     size_t outputs = (size_t)n->layer[p->layer].out.c, inputs = outputs ? p->count / outputs : 0;
     TRY(reader_take(r, file, p->count * sizeof *file, e));
-    int turn = transposed && p->linear == n->be->ops->dense;
+    int turn = transposed && p->linear == &n->be->ops->dense->linear;
     for (size_t i = 0; i < p->count; i++) host[i] = file[turn ? i % inputs * outputs + i / inputs : i];
     return model_explain(p, param_set(p, host), e);
 }

@@ -1,6 +1,7 @@
 /* The loop. A run is a sequence of iterations; after each come, where they are due, validation and saving. */
 #include <math.h>
 #include <unistd.h>
+#include "backend/ops/images.h"
 #include "train/run.h"
 
 enum { SAVE_EVERY = 100 };

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "backend/ops/images.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/net.h"

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include "test.h"
 #include "backend/cuda/linear.h"
+#include "backend/ops/conv.h"
 #include "core/mem.h"
 #include "net/net.h"
 
@@ -14,8 +15,8 @@ enum { MOST = 4096, PASSES = 3 };
 /* A backend that notes which convolutions it is asked for. */
 struct watch {
     struct backend_ops ops; /* first: backend->ops points here */
-    struct linear_ops conv;
-    const struct linear_ops *real_conv;
+    struct conv_ops conv;
+    const struct conv_ops *real_conv;
     struct cudnn_conv found[MOST];
     int n, cfgs, plans;
     size_t largest; /* workspace */
@@ -29,7 +30,7 @@ static void add(struct watch *t, const struct cudnn_conv *c)
     t->found[t->n++] = *c;
 }
 
-static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     struct watch *t = (struct watch *)(uintptr_t)be->ops;
@@ -37,7 +38,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
         struct cudnn_conv c = cuda_conv_pass(d, out->shape, (enum cudnn_pass)pass, 0, 0);
         if (cuda_conv_wants(d, (enum cudnn_pass)pass)) add(t, &c);
     }
-    return t->real_conv->plan(be, d, out, p, e);
+    return t->real_conv->linear.plan(be, d, out, p, e);
 }
 
 /* The convolutions of one program of a cfg. */
@@ -54,7 +55,7 @@ static void compile(struct watch *t, const char *path, int train, int paired)
     t->ops = *ops;
     t->real_conv = ops->conv;
     t->conv = *ops->conv;
-    t->conv.plan = plan;
+    t->conv.linear.plan = plan;
     t->ops.conv = &t->conv;
     be->ops = &t->ops;
     ok(cfg_read(&cfg, path, &e), &e);

@@ -4,7 +4,20 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "backend/backend.h"
+#include "backend/ops/act.h"
+#include "backend/ops/add.h"
+#include "backend/ops/center.h"
+#include "backend/ops/concat.h"
+#include "backend/ops/conv.h"
+#include "backend/ops/dense.h"
+#include "backend/ops/dropout.h"
+#include "backend/ops/images.h"
+#include "backend/ops/loss_ring.h"
+#include "backend/ops/match.h"
+#include "backend/ops/norm.h"
+#include "backend/ops/pool.h"
+#include "backend/ops/sgd.h"
+#include "backend/ops/softmax.h"
 #include "backend/scalar.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -14,6 +27,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h> /* last: its macro fail would hide err.h's function */
+
+/* A context: .scratch, and what else is named. */
+#define WITH(...)                                                                                            \
+    &(const struct op_context) { .scratch = __VA_ARGS__ }
 
 enum { GUARD = 256, ROOM = 64, OUTPUTS = 8 };
 
@@ -135,12 +152,12 @@ static struct tensor dense(struct bench *b, struct shape s)
 
 /* What a convolution makes of it: a tensor in the backend's favourite memory order; the plan must outlive it.
  */
-static struct tensor favourite(struct bench *b, struct shape s, struct linear_plan *plan)
+static struct tensor favourite(struct bench *b, struct shape s, struct op_plan *plan)
 {
     struct err e;
     struct tensor in = dense(b, s), out = { .shape = s };
     struct linear_desc d = { .in = &in, .size = 1, .stride = 1, .groups = 1 };
-    assert_int_equal(b->be->ops->conv->plan(b->be, &d, &out, plan, &e), OK);
+    assert_int_equal(b->be->ops->conv->linear.plan(b->be, &d, &out, plan, &e), OK);
     return out;
 }
 
@@ -219,24 +236,25 @@ static void (*both)(void **state, void (*fn)(struct bench *, const void *), cons
 static void apply(struct bench *b, struct tensor *y, enum act act)
 {
     struct err e;
-    struct act_plan p;
+    struct op_plan p;
     struct act_desc d = { .in = y, .act = act };
     struct tensor out = { .shape = y->shape };
     assert_int_equal(b->be->ops->act->plan(b->be, &d, &out, &p, &e), OK);
-    assert_int_equal(b->be->ops->act->forward(&p, y->data, y->data, grab(b, p.scratch_bytes)), OK);
-    b->be->ops->act->destroy(&p);
+    assert_int_equal(b->be->ops->act->forward(&p, WITH(grab(b, p.scratch_bytes)), y->data, y->data), OK);
+    op_destroy(&p);
 }
 
 static void apply_slope(struct bench *b, const struct tensor *y, struct tensor *g, enum act act, int rows)
 {
     struct err e;
-    struct act_plan p;
+    struct op_plan p;
     struct act_desc d = { .in = y, .act = act, .train = 1, .rows_back = rows };
     struct tensor out = { .shape = y->shape };
     assert_int_equal(b->be->ops->act->plan(b->be, &d, &out, &p, &e), OK);
     assert_int_equal(
-        b->be->ops->act->backward(&p, NULL, y->data, g->data, g->data, 0, grab(b, p.scratch_bytes)), OK);
-    b->be->ops->act->destroy(&p);
+        b->be->ops->act->backward(&p, WITH(grab(b, p.scratch_bytes)), NULL, y->data, g->data, g->data, 0),
+        OK);
+    op_destroy(&p);
 }
 
 /* ---- convolution, dense ---- */
@@ -248,12 +266,12 @@ struct linear_case {
 };
 
 static void linear_infer(struct bench *b, const struct linear_case *k, const struct tensor *x,
-                         struct tensor *y, const struct linear_plan *train, const void *w, const real *bias)
+                         struct tensor *y, const struct op_plan *train, const void *w, const real *bias)
 {
     struct err e;
-    const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
+    const struct linear_ops *ops = k->is_dense ? &b->be->ops->dense->linear : &b->be->ops->conv->linear;
     struct tensor less = *x;
-    struct linear_plan p;
+    struct op_plan p;
     less.shape.n--;
     less.bytes -= x->bytes / (size_t)x->shape.n;
     y->shape.n--;
@@ -267,20 +285,20 @@ static void linear_infer(struct bench *b, const struct linear_case *k, const str
     assert_int_equal(ops->plan(b->be, &d, y, &p, &e), OK);
     assert_int_equal(p.weight_bytes, train->weight_bytes);
     fill(b, y, 0);
-    assert_int_equal(ops->forward(&p, x->data, w, bias, y->data, grab(b, p.scratch_bytes)), OK);
+    assert_int_equal(ops->forward(&p, WITH(grab(b, p.scratch_bytes)), x->data, w, bias, y->data), OK);
     if (!p.fused) apply(b, y, k->act);
     keep_tensor(b, "inference", y, y->shape.n);
-    ops->destroy(&p);
+    op_destroy(&p);
 }
 
 static void linear(struct bench *b, const void *arg)
 {
     const struct linear_case *k = arg;
     struct err e;
-    struct linear_plan maker = { 0 }, p;
+    struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in),
                   y = { .shape = { k->in.n, k->out, 1, 1 } };
-    const struct linear_ops *ops = k->is_dense ? b->be->ops->dense : b->be->ops->conv;
+    const struct linear_ops *ops = k->is_dense ? &b->be->ops->dense->linear : &b->be->ops->conv->linear;
     if (!k->is_dense) {
         y.shape.h = (k->in.h + 2 * k->pad - k->size) / k->stride + 1;
         y.shape.w = (k->in.w + 2 * k->pad - k->size) / k->stride + 1;
@@ -306,21 +324,22 @@ static void linear(struct bench *b, const void *arg)
     assert_memory_equal(host_w, back, nw * sizeof *back);
     fill(b, &x, 4);
     fill(b, &y, 0);
-    assert_int_equal(ops->forward(&p, x.data, w, k->bias ? bias : NULL, y.data, scratch), OK);
+    assert_int_equal(ops->forward(&p, WITH(scratch), x.data, w, k->bias ? bias : NULL, y.data), OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 5), gx = gradient(b, &x, k->add_gx ? 6 : 0);
     assert_int_equal(ops->pack(&p, noise(b, nw, 7), gw), OK);
-    assert_int_equal(
-        ops->backward(&p, x.data, w, gy.data, gx.data, gw, k->bias ? gbias : NULL, k->add, scratch), OK);
+    assert_int_equal(ops->backward(&p, WITH(scratch, .add = k->add), x.data, w, gy.data, gx.data, gw,
+                                   k->bias ? gbias : NULL),
+                     OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     real *host_gw = host(b, nw, sizeof *host_gw);
     assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
     keep(b, "gw", host_gw, nw);
     keep_vector(b, "gbias", gbias, (size_t)k->out);
     linear_infer(b, k, &x, &y, &p, w, k->bias ? bias : NULL);
-    ops->destroy(&p);
-    ops->destroy(&p);
-    b->be->ops->conv->destroy(&maker);
+    op_destroy(&p);
+    op_destroy(&p);
+    op_destroy(&maker);
 }
 
 static void conv(void **state)
@@ -390,17 +409,17 @@ struct norm_case {
 static void norm_infer(struct bench *b, const struct norm_case *k, const struct tensor *x, const real *v[4])
 {
     struct err e;
-    struct norm_plan p;
+    struct op_plan p;
     struct norm_desc d = { .in = x, .splits = 1, .act = k->act };
     struct tensor y = { .shape = k->in };
     assert_int_equal(b->be->ops->norm->plan(b->be, &d, &y, &p, &e), OK);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->norm->forward(&p, x->data, NULL, v[0], v[1], (real *)v[2], (real *)v[3], 0,
-                                               NULL, NULL, y.data, grab(b, p.scratch_bytes)),
+    assert_int_equal(b->be->ops->norm->forward(&p, WITH(grab(b, p.scratch_bytes)), x->data, NULL, v[0], v[1],
+                                               (real *)v[2], (real *)v[3], 0, NULL, y.data),
                      OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "inference", &y, y.shape.n);
-    b->be->ops->norm->destroy(&p);
+    op_destroy(&p);
 }
 
 /* Adds to every number, which stays one that bfloat16 holds exactly. */
@@ -417,8 +436,7 @@ static void norm(struct bench *b, const void *arg)
 {
     const struct norm_case *k = arg;
     struct err e;
-    struct linear_plan maker = { 0 };
-    struct norm_plan p;
+    struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct norm_desc d = { &x, 1, k->splits, k->rows_s1, k->rows_back, k->act, NULL };
     const struct norm_ops *ops = b->be->ops->norm;
@@ -429,29 +447,28 @@ static void norm(struct bench *b, const void *arg)
     real *gscale = grab_noise(b, c, 4), *gbias = grab_noise(b, c, 5), *host_var = host(b, c, sizeof(real));
     for (size_t i = 0; i < c && k->started; i++) host_var[i] = (real)(1 + rng_uniform(6, i));
     b->be->ops->upload(b->be, var, host_var, c * sizeof(real));
-    void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes),
-         *scratch = grab(b, p.scratch_bytes);
+    void *kept = grab(b, p.kept_bytes), *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 7);
     if (k->offset) shift(b, &x, (real)k->offset);
     fill(b, &y, 0);
-    assert_int_equal(
-        ops->forward(&p, x.data, NULL, scale, bias, mean, var, 0.1, stats, workspace, y.data, scratch), OK);
+    assert_int_equal(ops->forward(&p, WITH(scratch), x.data, NULL, scale, bias, mean, var, 0.1, kept, y.data),
+                     OK);
     if (!p.fused) apply(b, &y, k->act);
     keep_tensor(b, "y", &y, y.shape.n);
     keep_vector(b, "mean", mean, c);
     keep_vector(b, "var", var, c);
     struct tensor gy = gradient(b, &y, 8), gx = k->in_place ? gy : gradient(b, &x, 0);
     if (!p.fused) apply_slope(b, &y, &gy, k->act, k->rows_back);
-    assert_int_equal(ops->backward(&p, x.data, y.data, scale, stats, workspace, gy.data, gx.data, NULL,
-                                   gscale, gbias, k->add, scratch),
+    assert_int_equal(ops->backward(&p, WITH(scratch, .add = k->add), x.data, y.data, scale, kept, gy.data,
+                                   gx.data, NULL, gscale, gbias),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
     keep_vector(b, "gscale", gscale, c);
     keep_vector(b, "gbias", gbias, c);
     norm_infer(b, k, &x, (const real *[]){ scale, bias, mean, var });
-    ops->destroy(&p);
-    ops->destroy(&p);
-    b->be->ops->conv->destroy(&maker);
+    op_destroy(&p);
+    op_destroy(&p);
+    op_destroy(&maker);
 }
 
 static void batch_norm(void **state)
@@ -504,7 +521,7 @@ static void running(struct bench *b, const void *arg)
 {
     const struct shape *shape = arg;
     struct err e;
-    struct norm_plan p;
+    struct op_plan p;
     struct tensor x = dense(b, *shape), y = x;
     struct norm_desc d = { &x, 1, 2, 1, shape->n, ACT_LINEAR, NULL };
     size_t c = (size_t)shape->c, n = shape_count(*shape);
@@ -519,13 +536,12 @@ static void running(struct bench *b, const void *arg)
     fill(b, &x, 0);
     fill(b, &y, 0);
     assert_int_equal(b->be->ops->write(b->be, &x, 0, shape->n, value, 0), OK);
-    assert_int_equal(b->be->ops->norm->forward(&p, x.data, NULL, scale, bias, mean, var, 0.25,
-                                               grab(b, p.stats_bytes), grab(b, p.workspace_bytes), y.data,
-                                               grab(b, p.scratch_bytes)),
+    assert_int_equal(b->be->ops->norm->forward(&p, WITH(grab(b, p.scratch_bytes)), x.data, NULL, scale, bias,
+                                               mean, var, 0.25, grab(b, p.kept_bytes), y.data),
                      OK);
     keep_vector(b, "mean", mean, c);
     keep_vector(b, "var", var, c);
-    b->be->ops->norm->destroy(&p);
+    op_destroy(&p);
 }
 
 static void running_norm(void **state)
@@ -547,8 +563,7 @@ static void normed_sum(struct bench *b, const void *arg)
     const struct sum_case *k = arg;
     const struct backend_ops *ops = b->be->ops;
     struct err e;
-    struct norm_plan p;
-    struct join_plan join = { 0 };
+    struct op_plan p, sum = { 0 };
     struct tensor x = dense(b, k->in), y = { .shape = k->in }, z = { .shape = k->in }, u = x;
     int fused = ops->norm->adds && ops->norm->adds(k->act);
     struct norm_desc d = { .in = &x,
@@ -562,42 +577,40 @@ static void normed_sum(struct bench *b, const void *arg)
     size_t c = (size_t)k->in.c;
     real *scale = grab_noise(b, c, 1), *bias = grab_noise(b, c, 2), *mean = grab_noise(b, c, 3),
          *var = grab_noise(b, c, 4), *gscale = grab_noise(b, c, 5), *gbias = grab_noise(b, c, 6);
-    void *stats = grab(b, p.stats_bytes), *workspace = grab(b, p.workspace_bytes),
-         *scratch = grab(b, p.scratch_bytes);
+    void *kept = grab(b, p.kept_bytes), *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 7);
     fill(b, &u, 8);
     if (!fused) {
         struct add_desc a = { &z, &u, 1, 1, k->act, 1, k->rows_back, 0, 0 };
-        assert_int_equal(ops->join->plan_add(b->be, &a, &y, &join, &e), OK);
-        assert_int_equal(join.fused, 1);
+        assert_int_equal(ops->add->plan(b->be, &a, &y, &sum, &e), OK);
+        assert_int_equal(sum.fused, 1);
         fill(b, &z, 0);
     }
     fill(b, &y, 0);
-    assert_int_equal(ops->norm->forward(&p, x.data, fused ? u.data : NULL, scale, bias, mean, var, .1, stats,
-                                        workspace, fused ? y.data : z.data, scratch),
+    assert_int_equal(ops->norm->forward(&p, WITH(scratch), x.data, fused ? u.data : NULL, scale, bias, mean,
+                                        var, .1, kept, fused ? y.data : z.data),
                      OK);
     if (!fused)
-        assert_int_equal(ops->join->forward(&join, (const void *[]){ z.data, u.data }, y.data,
-                                            grab(b, join.scratch_bytes)),
+        assert_int_equal(ops->add->forward(&sum, WITH(grab(b, sum.scratch_bytes)), z.data, u.data, y.data),
                          OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 9), gu = gradient(b, &u, 0), gz = gy;
     if (!fused) {
         gz = gradient(b, &z, 0);
-        assert_int_equal(ops->join->backward(&join, y.data, gy.data, (void *[]){ gz.data, gu.data },
-                                             (const int[]){ 0, 0 }, grab(b, join.scratch_bytes)),
-                         OK);
+        assert_int_equal(
+            ops->add->backward(&sum, WITH(grab(b, sum.scratch_bytes)), y.data, gy.data, gz.data, gu.data),
+            OK);
     }
-    assert_int_equal(ops->norm->backward(&p, x.data, fused ? y.data : z.data, scale, stats, workspace,
-                                         gz.data, gz.data, k->no_gaddend ? NULL : gu.data, gscale, gbias,
-                                         k->add, scratch),
+    assert_int_equal(ops->norm->backward(&p, WITH(scratch, .add = k->add), x.data, fused ? y.data : z.data,
+                                         scale, kept, gz.data, gz.data, k->no_gaddend ? NULL : gu.data,
+                                         gscale, gbias),
                      OK);
     keep_tensor(b, "gx", &gz, k->rows_back);
     if (!k->no_gaddend) keep_tensor(b, "gaddend", &gu, k->rows_back);
     keep_vector(b, "gscale", gscale, c);
     keep_vector(b, "gbias", gbias, c);
-    ops->norm->destroy(&p);
-    ops->join->destroy(&join);
+    op_destroy(&p);
+    op_destroy(&sum);
 }
 
 static void normed_sums(void **state)
@@ -623,8 +636,7 @@ static void constant_norm(void **state)
     for (int blocked = 0; blocked < 2; blocked++) {
         struct bench b;
         bench_open(&b, *state, 2);
-        struct linear_plan maker = { 0 };
-        struct norm_plan p;
+        struct op_plan maker = { 0 }, p;
         struct tensor x = blocked ? favourite(&b, shape, &maker) : dense(&b, shape), y = { .shape = shape };
         struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR, NULL };
         assert_int_equal(b.be->ops->norm->plan(b.be, &d, &y, &p, &e), OK);
@@ -635,15 +647,14 @@ static void constant_norm(void **state)
         fill(&b, &x, 0);
         fill(&b, &y, 0);
         assert_int_equal(b.be->ops->write(b.be, &x, 0, shape.n, value, 0), OK);
-        assert_int_equal(b.be->ops->norm->forward(&p, x.data, NULL, scale, bias, mean, var, 1,
-                                                  grab(&b, p.stats_bytes), NULL, y.data,
-                                                  grab(&b, p.scratch_bytes)),
+        assert_int_equal(b.be->ops->norm->forward(&p, WITH(grab(&b, p.scratch_bytes)), x.data, NULL, scale,
+                                                  bias, mean, var, 1, grab(&b, p.kept_bytes), y.data),
                          OK);
         assert_int_equal(b.be->ops->read(b.be, &y, 0, shape.n, value), OK);
         for (size_t i = 0; i < n; i++) assert_true(value[i] == bias[i / (n / 4 / c) % c]);
         for (size_t i = 0; i < c; i++) assert_true(var[i] == 0);
-        b.be->ops->norm->destroy(&p);
-        b.be->ops->conv->destroy(&maker);
+        op_destroy(&p);
+        op_destroy(&maker);
         bench_close(&b);
     }
 }
@@ -660,25 +671,24 @@ static void act(struct bench *b, const void *arg)
 {
     const struct act_case *k = arg;
     struct err e;
-    struct linear_plan maker = { 0 };
-    struct act_plan p;
+    struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct act_desc d = { &x, 1, k->rows_back, k->act };
     assert_int_equal(b->be->ops->act->plan(b->be, &d, &y, &p, &e), OK);
     void *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 1);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->act->forward(&p, x.data, y.data, scratch), OK);
+    assert_int_equal(b->be->ops->act->forward(&p, WITH(scratch), x.data, y.data), OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2), gx = k->add ? gradient(b, &x, 3) : gy;
     int from_y = act_from_output(k->act);
-    assert_int_equal(b->be->ops->act->backward(&p, from_y ? NULL : x.data, from_y ? y.data : NULL, gy.data,
-                                               gx.data, k->add, scratch),
+    assert_int_equal(b->be->ops->act->backward(&p, WITH(scratch), from_y ? NULL : x.data,
+                                               from_y ? y.data : NULL, gy.data, gx.data, k->add),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    b->be->ops->act->destroy(&p);
-    b->be->ops->act->destroy(&p);
-    b->be->ops->conv->destroy(&maker);
+    op_destroy(&p);
+    op_destroy(&p);
+    op_destroy(&maker);
 }
 
 static void activations(void **state)
@@ -696,8 +706,7 @@ static void drop(struct bench *b, const void *arg)
 {
     const struct act_case *k = arg;
     struct err e;
-    struct linear_plan maker = { 0 };
-    struct dropout_plan p;
+    struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct dropout_desc d = { &x, k->rows_back, 0.3, 77 };
     struct step_state now = { .step = 5 };
@@ -707,14 +716,15 @@ static void drop(struct bench *b, const void *arg)
     void *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 1);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->dropout->forward(&p, then, x.data, y.data, scratch), OK);
+    assert_int_equal(b->be->ops->dropout->forward(&p, WITH(scratch, .state = then), x.data, y.data), OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
-    assert_int_equal(b->be->ops->dropout->backward(&p, then, gy.data, gx.data, k->add, scratch), OK);
+    assert_int_equal(
+        b->be->ops->dropout->backward(&p, WITH(scratch, .state = then), gy.data, gx.data, k->add), OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    b->be->ops->dropout->destroy(&p);
-    b->be->ops->dropout->destroy(&p);
-    b->be->ops->conv->destroy(&maker);
+    op_destroy(&p);
+    op_destroy(&p);
+    op_destroy(&maker);
 }
 
 static void dropout(void **state)
@@ -747,30 +757,29 @@ static void pool(struct bench *b, const void *arg)
 {
     const struct pool_case *k = arg;
     struct err e;
-    struct linear_plan maker = { 0 };
-    struct pool_plan p;
+    struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     y.shape.h = k->kind == POOL_MAX ? (k->in.h + k->pad - k->size) / k->stride + 1 : 1;
     y.shape.w = k->kind == POOL_MAX ? (k->in.w + k->pad - k->size) / k->stride + 1 : 1;
     struct pool_desc d = { &x, k->kind, k->size, k->stride, k->pad, 1, k->rows_back };
     if (b->be->ops->pool->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
-    void *workspace = grab(b, p.workspace_bytes), *scratch = grab(b, p.scratch_bytes);
+    void *kept = grab(b, p.kept_bytes), *scratch = grab(b, p.scratch_bytes);
     fill(b, &x, 1);
     if (k->ties) coarsen(b, &x);
     fill(b, &y, 0);
-    assert_int_equal(b->be->ops->pool->forward(&p, x.data, y.data, workspace, scratch), OK);
+    assert_int_equal(b->be->ops->pool->forward(&p, WITH(scratch), x.data, y.data, kept), OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
-    assert_int_equal(b->be->ops->pool->backward(&p, workspace, gy.data, gx.data, k->add, scratch), OK);
+    assert_int_equal(b->be->ops->pool->backward(&p, WITH(scratch), kept, gy.data, gx.data, k->add), OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    b->be->ops->pool->destroy(&p);
-    b->be->ops->pool->destroy(&p);
+    op_destroy(&p);
+    op_destroy(&p);
     d.train = 0;
     assert_int_equal(b->be->ops->pool->plan(b->be, &d, &y, &p, &e), OK);
-    assert_int_equal(b->be->ops->pool->forward(&p, x.data, y.data, NULL, scratch), OK);
+    assert_int_equal(b->be->ops->pool->forward(&p, WITH(scratch), x.data, y.data, NULL), OK);
     keep_tensor(b, "inference", &y, y.shape.n);
-    b->be->ops->pool->destroy(&p);
-    b->be->ops->conv->destroy(&maker);
+    op_destroy(&p);
+    op_destroy(&maker);
 }
 
 static void pooling(void **state)
@@ -813,7 +822,7 @@ struct join_case {
 };
 
 static struct tensor join_input(struct bench *b, struct shape s, int blocked, int single,
-                                struct linear_plan *maker)
+                                struct op_plan *maker)
 {
     enum precision p = b->be->precision;
     if (single) b->be->precision = PRECISION_FP32;
@@ -826,11 +835,12 @@ static void join(struct bench *b, const void *arg)
 {
     const struct join_case *k = arg;
     const struct shape shapes[3] = { k->a, k->b, k->c };
-    const struct join_ops *ops = b->be->ops->join;
+    const struct add_ops *add = b->be->ops->add;
+    const struct concat_ops *concat = b->be->ops->concat;
     int nin = k->c.n ? 3 : 2;
     struct err e;
-    struct linear_plan maker[3] = { 0 };
-    struct join_plan p;
+    struct op_plan maker[3] = { 0 };
+    struct op_plan p;
     struct tensor in[3], g[3], y = { .shape = k->a };
     const struct tensor *const ins[3] = { &in[0], &in[1], &in[2] };
     for (int i = 0; i < nin; i++)
@@ -838,27 +848,31 @@ static void join(struct bench *b, const void *arg)
     if (k->concat) y.shape.c = k->a.c + k->b.c + (k->c.n ? k->c.c : 0);
     struct add_desc d = { &in[0], &in[1], k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
     struct concat_desc c = { ins, nin, 1, k->rows_back };
-    int rc = k->concat ? ops->plan_concat(b->be, &c, &y, &p, &e) : ops->plan_add(b->be, &d, &y, &p, &e);
+    int rc = k->concat ? concat->plan(b->be, &c, &y, &p, &e) : add->plan(b->be, &d, &y, &p, &e);
     if (rc) fail_msg("%s", e.msg);
     void *scratch = grab(b, p.scratch_bytes);
     for (int i = 0; i < nin; i++) fill(b, &in[i], 10 + (uint64_t)i);
     if (k->self) in[1] = in[0];
     fill(b, &y, 0);
-    assert_int_equal(ops->forward(&p, (const void *[]){ in[0].data, in[1].data, nin > 2 ? in[2].data : NULL },
-                                  y.data, scratch),
-                     OK);
+    rc = k->concat ? concat->forward(&p, WITH(scratch),
+                                     (const void *[]){ in[0].data, in[1].data, nin > 2 ? in[2].data : NULL },
+                                     y.data)
+                   : add->forward(&p, WITH(scratch), in[0].data, in[1].data, y.data);
+    assert_int_equal(rc, OK);
     keep_tensor(b, "y", &y, y.shape.n);
     struct tensor gy = gradient(b, &y, 2);
     for (int i = 0; i < nin; i++) g[i] = gradient(b, &in[i], k->add[i] ? 20 + (uint64_t)i : 0);
     if (k->self) g[1] = g[0];
     void *gx[3] = { 0 };
     for (int i = 0; i < nin; i++) gx[i] = k->without >> i & 1 ? NULL : g[i].data;
-    assert_int_equal(ops->backward(&p, y.data, gy.data, gx, k->add, scratch), OK);
+    rc = k->concat ? concat->backward(&p, WITH(scratch), gy.data, gx, k->add)
+                   : add->backward(&p, WITH(scratch), y.data, gy.data, gx[0], gx[1]);
+    assert_int_equal(rc, OK);
     for (int i = 0; i < nin; i++)
         if (gx[i]) keep_tensor(b, i == 0 ? "ga" : i == 1 ? "gb" : "gc", &g[i], k->rows_back);
-    ops->destroy(&p);
-    ops->destroy(&p);
-    for (int i = 0; i < nin; i++) b->be->ops->conv->destroy(&maker[i]);
+    op_destroy(&p);
+    op_destroy(&p);
+    for (int i = 0; i < nin; i++) op_destroy(&maker[i]);
 }
 
 static void joining(void **state)
@@ -931,8 +945,7 @@ static void softmax(struct bench *b, const void *arg)
     const struct softmax_case *k = arg;
     const struct softmax_ops *ops = b->be->ops->softmax;
     struct err e;
-    struct linear_plan maker = { 0 };
-    struct softmax_plan p;
+    struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? favourite(b, k->in, &maker) : dense(b, k->in), y = { .shape = k->in };
     struct softmax_desc d = { &x, k->groups, k->temperature, k->smooth, k->rows_back };
     if (ops->plan(b->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
@@ -946,23 +959,24 @@ static void softmax(struct bench *b, const void *arg)
     fill(b, &x, 0);
     assert_int_equal(b->be->ops->write(b->be, &x, 0, n, logits, 0), OK);
     fill(b, &y, 0);
-    assert_int_equal(ops->forward(&p, x.data, dev, k->scored, y.data, loss, scratch), OK);
+    assert_int_equal(ops->forward(&p, WITH(scratch, .label = dev, .scored = k->scored), x.data, y.data, loss),
+                     OK);
     keep_tensor(b, "p", &y, n);
     b->be->ops->download(b->be, &got, loss, sizeof got);
     real *kept = host(b, 1, sizeof *kept);
     *kept = (real)got;
     keep(b, "loss", kept, 1);
     struct tensor other = gradient(b, &y, 0);
-    assert_int_equal(ops->forward(&p, x.data, NULL, 0, other.data, NULL, scratch), OK);
+    assert_int_equal(ops->forward(&p, WITH(scratch), x.data, other.data, NULL), OK);
     keep_tensor(b, "p without labels", &other, n);
     struct tensor gy = gradient(b, &y, 2), gx = gradient(b, &x, k->add ? 3 : 0);
-    assert_int_equal(ops->backward(&p, y.data, k->scored ? dev : NULL, k->scored, k->gy ? gy.data : NULL,
-                                   gx.data, k->add, scratch),
+    assert_int_equal(ops->backward(&p, WITH(scratch, .label = k->scored ? dev : NULL, .scored = k->scored),
+                                   y.data, k->gy ? gy.data : NULL, gx.data, k->add),
                      OK);
     keep_tensor(b, "gx", &gx, k->rows_back);
-    ops->destroy(&p);
-    ops->destroy(&p);
-    b->be->ops->conv->destroy(&maker);
+    op_destroy(&p);
+    op_destroy(&p);
+    op_destroy(&maker);
 }
 
 static void softmaxes(void **state)
@@ -1037,16 +1051,17 @@ static void match_step(struct bench *b, struct match_bed *t, uint64_t s)
     b->be->ops->upload(b->be, t->then, &t->now, sizeof t->now);
 }
 
-static void match_run(struct bench *b, struct match_bed *t, const struct match_plan *p, void *workspace,
+static void match_run(struct bench *b, struct match_bed *t, const struct op_plan *p, void *kept,
                       const struct match_memory *old)
 {
     double *loss = grab(b, sizeof *loss);
     const struct match_ops *ops = b->be->ops->match;
-    assert_int_equal(
-        ops->forward(p, t->then, t->x.data, t->dev_label, old, t->k->reuse_detached, loss, workspace), OK);
+    const struct op_context *context =
+        WITH(NULL, .state = t->then, .label = t->dev_label, .reuse_detached = t->k->reuse_detached);
+    assert_int_equal(ops->forward(p, context, t->x.data, old, loss, kept), OK);
     b->be->ops->download(b->be, &t->value, loss, sizeof *loss);
     if (isnan(t->value)) t->value = -2;
-    assert_int_equal(ops->backward(p, workspace, t->gx.data, t->k->add), OK);
+    assert_int_equal(ops->backward(p, context, kept, t->gx.data, t->k->add), OK);
 }
 
 static struct match_bed match_bed(struct bench *b, const struct match_case *k)
@@ -1068,7 +1083,7 @@ static void match(struct bench *b, const void *arg)
     const struct match_case *k = arg;
     const struct match_ops *ops = b->be->ops->match;
     struct match_bed t = match_bed(b, k);
-    struct match_plan p = { 0 };
+    struct op_plan p = { 0 };
     struct err e;
     size_t m2 = (size_t)k->m2;
     struct match_memory old = { grab(b, m2 * shape_row(k->row) * sizeof(real)), grab(b, m2 * sizeof(real)),
@@ -1079,19 +1094,19 @@ static void match(struct bench *b, const void *arg)
     struct match_desc desc = { &t.x,     k->m1, k->m2, k->classes, k->rows_back,
                                k->first, k->o,  .7,    k->warmup,  k->every };
     if (ops->plan(b->be, &desc, &p, &e)) fail_msg("%s", e.msg);
-    void *workspace = grab(b, p.workspace_bytes);
+    void *kept = grab(b, p.kept_bytes);
     for (uint64_t i = 0; i < 2; i++) {
         real *value = host(b, 1, sizeof *value);
         match_step(b, &t, i);
         t.gx = gradient(b, &t.x, k->add ? 3 : 0);
-        match_run(b, &t, &p, workspace, k->memory ? &old : NULL);
+        match_run(b, &t, &p, kept, k->memory ? &old : NULL);
         *value = (real)t.value;
         keep(b, "match", value, 1);
         if (k->grain != BAD) keep_tensor(b, "gx", &t.gx, k->rows_back);
         if (k->memory) keep_vector(b, "memory", old.h, shape_count(t.x.shape));
     }
-    ops->destroy(&p);
-    ops->destroy(&p);
+    op_destroy(&p);
+    op_destroy(&p);
 }
 
 static void matching(void **state)
@@ -1146,20 +1161,20 @@ static double center_run(struct bench *b, const struct center_case *k, const str
     const struct center_ops *ops = b->be->ops->center;
     struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3 };
     struct step_state now = { .iteration = 3, .ce_average = -1 };
-    struct center_plan p;
+    struct op_plan p;
     struct err e;
     void *then = grab(b, sizeof now), *loss = grab(b, sizeof(double));
     double value;
     b->be->ops->upload(b->be, then, &now, sizeof now);
     assert_int_equal(ops->plan(b->be, &d, &p, &e), OK);
-    void *scratch = grab(b, p.scratch_bytes);
-    assert_int_equal(
-        ops->forward(&p, x->data, label, k->scored, k->move, k->reuse_detached, state, loss, scratch), OK);
+    const struct op_context *context =
+        WITH(grab(b, p.scratch_bytes), .state = then, .label = label, .scored = k->scored, .add = !k->move,
+             .reuse_detached = k->reuse_detached);
+    assert_int_equal(ops->forward(&p, context, x->data, state, loss), OK);
     b->be->ops->download(b->be, &value, loss, sizeof value);
-    assert_int_equal(ops->backward(&p, then, x->data, label, k->scored, state, gx->data, k->add, scratch),
-                     OK);
-    ops->destroy(&p);
-    ops->destroy(&p);
+    assert_int_equal(ops->backward(&p, context, x->data, state, gx->data, k->add), OK);
+    op_destroy(&p);
+    op_destroy(&p);
     return value;
 }
 
@@ -1213,7 +1228,7 @@ static void update(struct bench *b, const void *arg)
     const struct sgd_item item[] = { { w, v, g, n * sizeof(real), NULL, 1, 5e-4 },
                                      { w2, v2, g2, few * sizeof(real), NULL, 2, 0 } };
     struct sgd_desc d = { item, 2, 0.9, 0.25 };
-    struct sgd_plan p;
+    struct op_plan p;
     struct step_state now = { .rate = .1 };
     struct err e;
     void *then = grab(b, sizeof now);
@@ -1236,7 +1251,7 @@ static void update(struct bench *b, const void *arg)
     b->be->ops->upload(b->be, (char *)g + (n - 1) * sizeof(real), &odd[2], sizeof(real));
     assert_int_equal(b->be->ops->sgd->check(&p, &bad), OK);
     assert_int_equal(bad, 0);
-    b->be->ops->sgd->destroy(&p);
+    op_destroy(&p);
 }
 
 static void sgd(void **state) { both(state, update, NULL, "sgd"); }
@@ -1247,7 +1262,7 @@ static void records(void **state)
     enum { KEPT = 3 };
     struct bench b;
     struct err e;
-    struct loss_ring_plan p;
+    struct op_plan p;
     struct step_state now = { .ce_average = -1 };
     bench_open(&b, *state, 2);
     const struct loss_ring_ops *ops = b.be->ops->loss_ring;
@@ -1275,8 +1290,8 @@ static void records(void **state)
         b.be->ops->download(b.be, &now, then, sizeof now);
         assert_true(fabs(now.ce_average - average) < 1e-12);
         assert_true(now.ce_sum == 0 && now.stop == STOP_LOSS);
-        ops->destroy(&p);
-        ops->destroy(&p);
+        op_destroy(&p);
+        op_destroy(&p);
     }
     bench_close(&b);
 }
@@ -1286,7 +1301,7 @@ static void guarded(void **state)
 {
     struct bench b;
     struct err e;
-    struct sgd_plan p;
+    struct op_plan p;
     struct step_state now = { .rate = .1 };
     bench_open(&b, *state, 2);
     const struct sgd_ops *ops = b.be->ops->sgd;
@@ -1310,7 +1325,7 @@ static void guarded(void **state)
         b.be->ops->download(b.be, &now, then, sizeof now);
         assert_int_equal(now.stop, step ? STOP_GRADIENT : 0);
     }
-    ops->destroy(&p);
+    op_destroy(&p);
     bench_close(&b);
 }
 
@@ -1322,7 +1337,7 @@ static void images(void **state)
         .w = W, .h = H, .c = C, .pad_crop = 4, .flip = 1, .mean = { .1, .2, .3 }, .std = { .5, 0, .25 }
     };
     struct bench b;
-    struct images_plan p;
+    struct op_plan p;
     struct crop move[ROWS];
     uint8_t pixels[N * C * H * W];
     float mean[4], scale[4], made[C * H * W];
@@ -1353,15 +1368,15 @@ static void images(void **state)
     real last[C * H * W], *noisy = noise(&b, shape_count(x.shape), 1) + ROWS * C * H * W;
     assert_int_equal(b.be->ops->read(b.be, &x, ROWS, 1, last), OK);
     assert_memory_equal(last, noisy, sizeof last);
-    if (ops) ops->destroy(&p);
-    if (ops) ops->destroy(&p);
+    if (ops) op_destroy(&p);
+    if (ops) op_destroy(&p);
     bench_close(&b);
 }
 
 static void rows(void **state)
 {
     struct bench b;
-    struct linear_plan maker = { 0 };
+    struct op_plan maker = { 0 };
     bench_open(&b, *state, 2);
     struct shape s = { 5, 17, 3, 5 };
     size_t row = shape_row(s);
@@ -1379,7 +1394,7 @@ static void rows(void **state)
     assert_memory_equal(part, back + 4 * row, row * sizeof *back);
     assert_int_equal(b.be->ops->read(b.be, &t, 4, 2, part), E_ARG);
     assert_int_equal(b.be->ops->write(b.be, &t, -1, 1, part, 0), E_ARG);
-    b.be->ops->conv->destroy(&maker);
+    op_destroy(&maker);
     bench_close(&b);
 }
 
@@ -1408,7 +1423,7 @@ static void refusals(void **state)
     struct backend *none;
     struct err e;
     struct add_desc d = { .act = ACT_LINEAR };
-    struct join_plan p = { 0 };
+    struct op_plan p = { 0 };
     char next[20];
     bench_open(&b, *state, 1);
     snprintf(next, sizeof next, "%s:99", b.be->ops->name);
@@ -1418,8 +1433,8 @@ static void refusals(void **state)
                   y = a;
     d.a = &a;
     d.b = &c;
-    assert_int_equal(b.be->ops->join->plan_add(b.be, &d, &y, &p, &e), E_ARG);
-    b.be->ops->join->destroy(&p);
+    assert_int_equal(b.be->ops->add->plan(b.be, &d, &y, &p, &e), E_ARG);
+    op_destroy(&p);
     bench_close(&b);
 }
 

@@ -5,7 +5,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include "backend/backend.h"
+#include "backend/ops/act.h"
+#include "backend/ops/add.h"
+#include "backend/ops/concat.h"
+#include "backend/ops/conv.h"
+#include "backend/ops/dense.h"
+#include "backend/ops/dropout.h"
+#include "backend/ops/norm.h"
+#include "backend/ops/pool.h"
+#include "backend/ops/sgd.h"
+#include "backend/ops/softmax.h"
 #include "backend/scalar.h"
 #include <cmocka.h> /* last: it makes a macro of fail */
 
@@ -18,6 +27,9 @@ static const double width = IS_DOUBLE ? 1e-5 : 1e-2;  /* its step */
 static struct backend *be;
 static const struct backend_ops *ops;
 static double scratch[MOST], kept[MOST];
+static const struct op_context context = { .scratch = scratch };
+#define WITH(...)                                                                                            \
+    &(const struct op_context) { .scratch = scratch, __VA_ARGS__ }
 
 static int open_ref(void **state)
 {
@@ -140,12 +152,12 @@ static void sizes_that_do_not_fit(void **state)
     const int big = 0x7fffffff;
     struct tensor in = tensor(big, big, big, big), out = in;
     struct act_desc d = { .in = &in, .act = ACT_RELU };
-    struct act_plan p;
+    struct op_plan p;
     assert_int_equal(ops->act->plan(be, &d, &out, &p, &e), E_ARG);
-    ops->act->destroy(&p);
+    op_destroy(&p);
     out = tensor(1, 0, 1, 1);
     assert_int_equal(ops->act->plan(be, &d, &out, &p, &e), E_ARG);
-    ops->act->destroy(&p);
+    op_destroy(&p);
 }
 
 /* ---- activations --------------------------------------------------------------------------------- */
@@ -225,18 +237,18 @@ static void act_gradient(void **state)
     for (int a = 0; a < ACT_COUNT; a++) {
         struct tensor in = tensor(2, 3, 2, 2), out = in;
         struct act_desc d = { .in = &in, .train = 1, .rows_back = 1, .act = (enum act)a };
-        struct act_plan p;
+        struct op_plan p;
         struct err e;
         real x[2 * N], y[2 * N], gy[2 * N], gx[2 * N];
         memcpy(x, points, sizeof points);
         memcpy(x + N, points, sizeof points);
         DONE(ops->act->plan(be, &d, &out, &p, &e));
         assert_int_equal(out.bytes, sizeof y);
-        DONE(ops->act->forward(&p, x, y, scratch));
+        DONE(ops->act->forward(&p, &context, x, y));
         set(gy, 2 * N, 2);
         set(gx, 2 * N, 3);
         int kind = act_from_output(d.act);
-        DONE(ops->act->backward(&p, kind ? NULL : x, kind ? y : NULL, gy, gx, 1, scratch));
+        DONE(ops->act->backward(&p, &context, kind ? NULL : x, kind ? y : NULL, gy, gx, 1));
         for (int i = 0; i < N; i++) {
             struct {
                 enum act act;
@@ -248,10 +260,10 @@ static void act_gradient(void **state)
             near_at(act_slope_x(d.act, points[i]), s, smooth, act_names[a], i, __LINE__);
         }
         untouched(gx + N, N, 3);
-        DONE(ops->act->backward(&p, kind ? NULL : x, kind ? y : NULL, gy, gy, 0, scratch)); /* in place */
+        DONE(ops->act->backward(&p, &context, kind ? NULL : x, kind ? y : NULL, gy, gy, 0)); /* in place */
         for (int i = 0; i < N; i++) near_at(gy[i], gx[i] - 3, exact, act_names[a], i, __LINE__);
-        ops->act->destroy(&p);
-        ops->act->destroy(&p);
+        op_destroy(&p);
+        op_destroy(&p);
     }
 }
 
@@ -296,7 +308,7 @@ static void dropout(void **state)
     (void)state;
     enum { N = 400 };
     struct tensor in = tensor(2, 2, 10, 10), out = in;
-    struct dropout_plan p;
+    struct op_plan p;
     struct err e;
     real x[N], y[N], g[N];
     noise(x, N, 1);
@@ -306,9 +318,9 @@ static void dropout(void **state)
         const struct step_state now = { .step = 5 };
         uint64_t key = rng_key(77, RNG_DROPOUT, 5);
         DONE(ops->dropout->plan(be, &d, &out, &p, &e));
-        DONE(ops->dropout->forward(&p, &now, x, y, scratch));
+        DONE(ops->dropout->forward(&p, WITH(.state = &now), x, y));
         set(g, N, 1);
-        DONE(ops->dropout->backward(&p, &now, x, g, 1, scratch));
+        DONE(ops->dropout->backward(&p, WITH(.state = &now), x, g, 1));
         int dropped = 0;
         for (int i = 0; i < N; i++) {
             int keep = rng_uniform(key, (uint64_t)i) >= probability;
@@ -317,7 +329,7 @@ static void dropout(void **state)
             NEAR(g[i], i < N / 2 ? 1 + y[i] : 1, exact);
         }
         NEAR(dropped / (double)N, probability, .08); /* 3.5 standard deviations */
-        ops->dropout->destroy(&p);
+        op_destroy(&p);
     }
     assert_true(dropout_keep(77, 5, rng_uniform(77, 5))); /* >= */
 }
@@ -328,7 +340,7 @@ struct linear {
     const struct linear_ops *ops;
     struct linear_desc d;
     struct tensor in, out;
-    struct linear_plan p;
+    struct op_plan p;
     real x[MOST], w[MOST], bias[MOST], y[MOST], r[MOST];
 };
 
@@ -346,55 +358,55 @@ static void linear_run(struct linear *t)
     DONE(t->ops->plan(be, &t->d, &t->out, &t->p, &e));
     assert_true(t->p.scratch_bytes <= sizeof scratch && t->p.weight_bytes <= sizeof t->w);
     assert_int_equal(t->out.bytes, shape_count(t->out.shape) * sizeof(real));
-    DONE(t->ops->forward(&t->p, t->x, t->w, t->bias, t->y, scratch));
+    DONE(t->ops->forward(&t->p, &context, t->x, t->w, t->bias, t->y));
 }
 
 static void conv_by_hand(void **state)
 {
     (void)state;
-    struct linear t = linear(ops->conv, tensor(1, 1, 3, 3), tensor(1, 1, 3, 3));
+    struct linear t = linear(&ops->conv->linear, tensor(1, 1, 3, 3), tensor(1, 1, 3, 3));
     for (int i = 0; i < 9; i++) t.x[i] = (real)(i + 1), t.w[i] = 1;
     t.bias[0] = 1;
     t.d.size = 3, t.d.pad = 1;
     linear_run(&t);
     SAME(t.y, 13, 22, 17, 28, 46, 34, 25, 40, 29);
-    DONE(t.ops->forward(&t.p, t.x, t.w, NULL, t.y, scratch));
+    DONE(t.ops->forward(&t.p, &context, t.x, t.w, NULL, t.y));
     SAME(t.y, 12, 21, 16, 27, 45, 33, 24, 39, 28);
     set(t.w, 9, 0);
     t.w[1] = 1; /* the cell above the centre: a convolution with a flipped window would take the one below */
-    DONE(t.ops->forward(&t.p, t.x, t.w, NULL, t.y, scratch));
+    DONE(t.ops->forward(&t.p, &context, t.x, t.w, NULL, t.y));
     SAME(t.y, 0, 0, 0, 1, 2, 3, 4, 5, 6);
-    t.ops->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void conv_strides_and_groups(void **state)
 {
     (void)state;
-    struct linear t = linear(ops->conv, tensor(1, 1, 3, 3), tensor(1, 1, 2, 2));
+    struct linear t = linear(&ops->conv->linear, tensor(1, 1, 3, 3), tensor(1, 1, 2, 2));
     for (int i = 0; i < 9; i++) t.x[i] = (real)(i + 1), t.w[i] = 1;
     t.d.size = 3, t.d.pad = 1, t.d.stride = 2;
     linear_run(&t);
     SAME(t.y, 12, 16, 24, 28);
-    t.ops->destroy(&t.p);
-    t = linear(ops->conv, tensor(1, 4, 1, 1), tensor(1, 2, 1, 1)); /* w: 2 filters of 2 inputs */
+    op_destroy(&t.p);
+    t = linear(&ops->conv->linear, tensor(1, 4, 1, 1), tensor(1, 2, 1, 1)); /* w: 2 filters of 2 inputs */
     for (int i = 0; i < 4; i++) t.x[i] = (real)(i + 1), t.w[i] = (real)(10 - i);
     t.d.groups = 2, t.d.train = 0, t.d.act = ACT_LEAKY;
     t.bias[1] = -100;
     linear_run(&t);
     assert_true(t.p.fused);
     SAME(t.y, 10 + 18, .1 * (24 + 28 - 100));
-    t.ops->destroy(&t.p);
+    op_destroy(&t.p);
     struct err e;
     t.d.groups = 3;
     assert_int_equal(t.ops->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    t.ops->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static double linear_value(const void *ctx)
 {
     const struct linear *t = ctx;
     static real y[MOST];
-    DONE(t->ops->forward(&t->p, t->x, t->w, t->bias, y, scratch));
+    DONE(t->ops->forward(&t->p, &context, t->x, t->w, t->bias, y));
     return inner(y, t->r, shape_row(t->out.shape) * (size_t)t->d.rows_back);
 }
 
@@ -417,14 +429,14 @@ static void linear_gradients(struct linear *t, size_t nw)
         set(gx, MOST, 5);
         set(gw, MOST, 5);
         set(gb, MOST, 5);
-        DONE(t->ops->backward(&t->p, t->x, t->w, t->r, gx, gw, gb, add, scratch));
+        DONE(t->ops->backward(&t->p, WITH(.add = add), t->x, t->w, t->r, gx, gw, gb));
         check_slopes("gx", t->x, gx, nx, add_gx * 5, 1, exact, linear_value, t);
         check_slopes("gw", t->w, gw, nw, add * 5, 1, exact, linear_value, t);
         check_slopes("gbias", t->bias, gb, nb, add * 5, 1, exact, linear_value, t);
         untouched(gx + nx, MOST - nx, 5);
         untouched(gw + nw, MOST - nw, 5);
-        DONE(t->ops->backward(&t->p, t->x, t->w, t->r, NULL, gw, NULL, 0, scratch));
-        t->ops->destroy(&t->p);
+        DONE(t->ops->backward(&t->p, &context, t->x, t->w, t->r, NULL, gw, NULL));
+        op_destroy(&t->p);
     }
 }
 
@@ -441,7 +453,7 @@ static void conv_gradient(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int k = cases[i].size, s = cases[i].stride, p = cases[i].pad, g = cases[i].groups;
         struct linear t =
-            linear(ops->conv, tensor(3, cases[i].c, cases[i].h, cases[i].w),
+            linear(&ops->conv->linear, tensor(3, cases[i].c, cases[i].h, cases[i].w),
                    tensor(3, cases[i].o, (cases[i].h + 2 * p - k) / s + 1, (cases[i].w + 2 * p - k) / s + 1));
         t.d.size = k, t.d.stride = s, t.d.pad = p, t.d.groups = g;
         linear_gradients(&t, (size_t)(cases[i].o * cases[i].c / g * k * k));
@@ -451,7 +463,7 @@ static void conv_gradient(void **state)
 static void dense_by_hand(void **state)
 {
     (void)state;
-    struct linear t = linear(ops->dense, tensor(2, 1, 1, 2), tensor(2, 3, 1, 1));
+    struct linear t = linear(&ops->dense->linear, tensor(2, 1, 1, 2), tensor(2, 3, 1, 1));
     const real x[] = { 1, 2, 3, 4 }, w[] = { 1, 0, 0, 1, 1, -1 };
     real host[6];
     memcpy(t.x, x, sizeof x);
@@ -460,20 +472,20 @@ static void dense_by_hand(void **state)
     DONE(t.ops->pack(&t.p, w, t.w));
     DONE(t.ops->unpack(&t.p, t.w, host));
     SAME(host, 1, 0, 0, 1, 1, -1);
-    DONE(t.ops->forward(&t.p, t.x, t.w, t.bias, t.y, scratch));
+    DONE(t.ops->forward(&t.p, &context, t.x, t.w, t.bias, t.y));
     SAME(t.y, 11, 2, -1, 13, 4, -1);
-    t.ops->destroy(&t.p);
+    op_destroy(&t.p);
     t.d.train = 0, t.d.act = ACT_RELU;
     linear_run(&t);
     assert_true(t.p.fused);
     SAME(t.y, 11, 2, 0, 13, 4, 0);
-    t.ops->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void dense_gradient(void **state)
 {
     (void)state;
-    struct linear t = linear(ops->dense, tensor(3, 2, 2, 3), tensor(3, 5, 1, 1));
+    struct linear t = linear(&ops->dense->linear, tensor(3, 2, 2, 3), tensor(3, 5, 1, 1));
     linear_gradients(&t, 60);
 }
 
@@ -482,7 +494,7 @@ static void dense_gradient(void **state)
 struct norm {
     struct norm_desc d;
     struct tensor in, out;
-    struct norm_plan p;
+    struct op_plan p;
     real x[MOST], y[MOST], r[MOST], scale[4], bias[4], mean[4], var[4];
 };
 
@@ -492,13 +504,13 @@ static void norm_plan(struct norm *t)
     t->d.in = &t->in;
     t->out = t->in;
     DONE(ops->norm->plan(be, &t->d, &t->out, &t->p, &e));
-    assert_true(t->p.stats_bytes <= sizeof kept && t->p.fused);
+    assert_true(t->p.kept_bytes <= sizeof kept && t->p.fused);
 }
 
 static void norm_forward(struct norm *t, double bn_momentum)
 {
-    DONE(ops->norm->forward(&t->p, t->x, NULL, t->scale, t->bias, t->mean, t->var, bn_momentum,
-                            t->d.train ? kept : NULL, NULL, t->y, scratch));
+    DONE(ops->norm->forward(&t->p, &context, t->x, NULL, t->scale, t->bias, t->mean, t->var, bn_momentum,
+                            t->d.train ? kept : NULL, t->y));
 }
 
 static void norm_by_hand(void **state)
@@ -517,15 +529,15 @@ static void norm_by_hand(void **state)
     norm_forward(&t, .1);
     SAME(t.mean, 2 + .1 * (6 - 2), 4);
     SAME(t.var, 2 + .1 * (8 - 2), 0); /* one variance is not 0: not the first update */
-    ops->norm->destroy(&t.p);
+    op_destroy(&t.p);
     t.d.train = 0;
     t.d.act = ACT_RELU;
     norm_plan(&t);
-    assert_int_equal(t.p.stats_bytes, 0);
+    assert_int_equal(t.p.kept_bytes, 0);
     norm_forward(&t, .1);
     SAME(t.y, .5 + 3 * (4 - 2.4) / sqrt(2.6 + 1e-5), 7, .5 + 3 * (8 - 2.4) / sqrt(2.6 + 1e-5), 7);
     SAME(t.mean, 2.4, 4);
-    ops->norm->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 /* Rows 0,1 and 2,3,4 apart: outputs as of two passes, running statistics moved once. */
@@ -546,11 +558,11 @@ static void norm_halves(void **state)
     norm_forward(&t, .01);
     SAME(t.mean, 7);
     SAME(t.var, 3);
-    ops->norm->destroy(&t.p);
+    op_destroy(&t.p);
     struct err e;
     t.d.rows_s1 = 5;
     assert_int_equal(ops->norm->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->norm->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void norm_of_one_value(void **state)
@@ -563,14 +575,14 @@ static void norm_of_one_value(void **state)
     SAME(t.y, 1);
     SAME(t.mean, 9);
     SAME(t.var, 0);
-    ops->norm->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static double norm_value(const void *ctx)
 {
     struct norm t = *(const struct norm *)ctx;
     double stats[MOST];
-    DONE(ops->norm->forward(&t.p, t.x, NULL, t.scale, t.bias, t.mean, t.var, .1, stats, NULL, t.y, scratch));
+    DONE(ops->norm->forward(&t.p, &context, t.x, NULL, t.scale, t.bias, t.mean, t.var, .1, stats, t.y));
     return inner(t.y, t.r, shape_row(t.in.shape) * (size_t)t.d.rows_back);
 }
 
@@ -588,12 +600,12 @@ static void norm_gradients(struct norm *t, int add)
     set(gs, 4, 5);
     set(gb, 4, 5);
     const real *y = t->d.act == ACT_LINEAR ? NULL : t->y;
-    DONE(ops->norm->backward(&t->p, t->x, y, t->scale, kept, NULL, gx, gx, NULL, gs, gb, add, scratch));
+    DONE(ops->norm->backward(&t->p, WITH(.add = add), t->x, y, t->scale, kept, gx, gx, NULL, gs, gb));
     check_slopes("gx", t->x, gx, nx, 0, width, smooth, norm_value, t);
     check_slopes("gscale", t->scale, gs, (size_t)t->in.shape.c, add * 5, width, smooth, norm_value, t);
     check_slopes("gbias", t->bias, gb, (size_t)t->in.shape.c, add * 5, width, smooth, norm_value, t);
     for (size_t i = nx; i < all; i++) NEAR(gx[i], t->r[i], 0);
-    ops->norm->destroy(&t->p);
+    op_destroy(&t->p);
 }
 
 static void norm_gradient(void **state)
@@ -623,7 +635,7 @@ static void norm_gradient(void **state)
 struct pool {
     struct pool_desc d;
     struct tensor in, out;
-    struct pool_plan p;
+    struct op_plan p;
     real x[MOST], y[MOST], g[MOST];
 };
 
@@ -641,8 +653,8 @@ static void pool_run(struct pool *t)
     struct err e;
     t->d.in = &t->in;
     DONE(ops->pool->plan(be, &t->d, &t->out, &t->p, &e));
-    assert_true(t->p.workspace_bytes <= sizeof kept);
-    DONE(ops->pool->forward(&t->p, t->x, t->y, t->d.train ? kept : NULL, scratch));
+    assert_true(t->p.kept_bytes <= sizeof kept);
+    DONE(ops->pool->forward(&t->p, &context, t->x, t->y, t->d.train ? kept : NULL));
 }
 
 static void max_by_hand(void **state)
@@ -653,26 +665,26 @@ static void max_by_hand(void **state)
     pool_run(&t); /* windows overhang on the right and below */
     SAME(t.y, 5, 6, 6, 8, 9, 9, 8, 9, 9);
     set(gx, 9, 2);
-    DONE(ops->pool->backward(&t.p, kept, t.g, gx, 0, scratch));
+    DONE(ops->pool->backward(&t.p, &context, kept, t.g, gx, 0));
     SAME(gx, 0, 0, 0, 0, 1, 2, 0, 2, 4);
-    DONE(ops->pool->backward(&t.p, kept, t.g, gx, 1, scratch));
+    DONE(ops->pool->backward(&t.p, &context, kept, t.g, gx, 1));
     SAME(gx, 0, 0, 0, 0, 2, 4, 0, 4, 8);
     for (int i = 0; i < 9; i++) t.x[i] = (real)(i - 10); /* outside is -infinity, not 0 */
-    DONE(ops->pool->forward(&t.p, t.x, t.y, kept, scratch));
+    DONE(ops->pool->forward(&t.p, &context, t.x, t.y, kept));
     SAME(t.y, -6, -5, -5, -3, -2, -2, -3, -2, -2);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
     t = pool(POOL_MAX, 3, 2, 2, tensor(1, 1, 4, 4), tensor(1, 1, 2, 2));
     pool_run(&t); /* windows start at -1 and 1 */
     SAME(t.y, 6, 8, 14, 16);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
     t = pool(POOL_MAX, 3, 2, 0, tensor(1, 1, 5, 5), tensor(1, 1, 2, 2));
     pool_run(&t);
     SAME(t.y, 13, 15, 23, 25);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
     t = pool(POOL_MAX, 2, 2, 1, tensor(1, 1, 1, 1), tensor(1, 1, 1, 1));
     pool_run(&t);
     SAME(t.y, 1);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void max_ties_and_rows(void **state)
@@ -682,19 +694,19 @@ static void max_ties_and_rows(void **state)
     struct pool t = pool(POOL_MAX, 2, 2, 0, tensor(2, 2, 2, 4), tensor(2, 2, 1, 2));
     pool_run(&t);
     SAME(t.y, 6, 8, 14, 16, 22, 24, 30, 32);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
     t.d.rows_back = 1;
     set(t.x, 32, 3);
     pool_run(&t);
     set(gx, 32, 5);
-    DONE(ops->pool->backward(&t.p, kept, t.g, gx, 0, scratch));
+    DONE(ops->pool->backward(&t.p, &context, kept, t.g, gx, 0));
     SAME(gx, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 5, 5);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
     t.d.train = 0;
     pool_run(&t);
-    assert_int_equal(t.p.workspace_bytes, 0);
+    assert_int_equal(t.p.kept_bytes, 0);
     SAME(t.y, 3, 3, 3, 3);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void average_by_hand(void **state)
@@ -705,17 +717,18 @@ static void average_by_hand(void **state)
     pool_run(&t);
     SAME(t.y, 2.5, 6.5, 10.5, 14.5);
     set(gx, 16, 1);
-    DONE(ops->pool->backward(&t.p, kept, t.y, gx, 1, scratch));
+    DONE(ops->pool->backward(&t.p, &context, kept, t.y, gx, 1));
     SAME(gx, 1.625, 1.625, 1.625, 1.625, 2.625, 2.625, 2.625, 2.625, 3.625);
-    ops->pool->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
-/* ---- joining ------------------------------------------------------------------------------------- */
+/* ---- addition, concatenation
+ * ------------------------------------------------------------------------------------- */
 
 struct add {
     struct add_desc d;
     struct tensor a, b, out;
-    struct join_plan p;
+    struct op_plan p;
     real xa[MOST], xb[MOST], y[MOST], r[MOST];
 };
 
@@ -733,9 +746,9 @@ static void add_run(struct add *t)
 {
     struct err e;
     t->d.a = &t->a, t->d.b = &t->b;
-    DONE(ops->join->plan_add(be, &t->d, &t->out, &t->p, &e));
+    DONE(ops->add->plan(be, &t->d, &t->out, &t->p, &e));
     assert_true(t->p.fused);
-    DONE(ops->join->forward(&t->p, (const void *[]){ t->xa, t->xb }, t->y, scratch));
+    DONE(ops->add->forward(&t->p, &context, t->xa, t->xb, t->y));
 }
 
 static void add_by_hand(void **state)
@@ -744,32 +757,32 @@ static void add_by_hand(void **state)
     struct add t = addition(tensor(1, 2, 2, 2), tensor(1, 1, 4, 4), 2, 1); /* b larger: every second pixel */
     add_run(&t);
     SAME(t.y, 102, 304, 906, 1108, 5, 6, 7, 8); /* channel 1 is outside of the overlap: no alpha either */
-    ops->join->destroy(&t.p);
+    op_destroy(&t.p);
     t = addition(tensor(2, 1, 4, 2), tensor(2, 3, 2, 1), 1,
                  .5); /* b smaller: scattered; and with more channels */
     add_run(&t);
     SAME(t.y, 51, 2, 3, 4, 105, 6, 7, 8, 359, 10, 11, 12, 413, 14, 15, 16);
-    ops->join->destroy(&t.p);
+    op_destroy(&t.p);
     t = addition(tensor(1, 1, 1, 3), tensor(1, 1, 1, 3), 1, -.01);
     t.xa[2] = 0;
     t.d.act = ACT_LEAKY;
     add_run(&t);
     SAME(t.y, 0, 0, -.3);
-    ops->join->destroy(&t.p);
+    op_destroy(&t.p);
     struct err e;
     t.b = tensor(1, 1, 1, 2);
-    assert_int_equal(ops->join->plan_add(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->join->destroy(&t.p);
+    assert_int_equal(ops->add->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
+    op_destroy(&t.p);
     t.b = tensor(1, 1, 2, 3);
-    assert_int_equal(ops->join->plan_add(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->join->destroy(&t.p);
+    assert_int_equal(ops->add->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
+    op_destroy(&t.p);
 }
 
 static double add_value(const void *ctx)
 {
     const struct add *t = ctx;
     real y[MOST];
-    DONE(ops->join->forward(&t->p, (const void *[]){ t->xa, t->xb }, y, scratch));
+    DONE(ops->add->forward(&t->p, &context, t->xa, t->xb, y));
     return inner(y, t->r, shape_row(t->out.shape) * (size_t)t->d.rows_back);
 }
 
@@ -785,15 +798,13 @@ static void add_gradients(struct add *t, int add_a, int add_b)
     add_run(t);
     set(ga, MOST, 5);
     set(gb, MOST, 5);
-    const int add[] = { add_a, add_b };
-    DONE(ops->join->backward(&t->p, t->d.act == ACT_LINEAR ? NULL : t->y, t->r, (void *[]){ ga, gb }, add,
-                             scratch));
+    DONE(ops->add->backward(&t->p, &context, t->d.act == ACT_LINEAR ? NULL : t->y, t->r, ga, gb));
     check_slopes("ga", t->xa, ga, na, 5 * add_a, width, smooth, add_value, t);
     check_slopes("gb", t->xb, gb, nb, 5 * add_b, width, smooth, add_value, t);
     untouched(ga + na, MOST - na, 5);
     untouched(gb + nb, MOST - nb, 5);
-    DONE(ops->join->backward(&t->p, t->y, t->r, (void *[]){ NULL, NULL }, add, scratch));
-    ops->join->destroy(&t->p);
+    DONE(ops->add->backward(&t->p, &context, t->y, t->r, NULL, NULL));
+    op_destroy(&t->p);
 }
 
 static void add_gradient(void **state)
@@ -817,9 +828,9 @@ static void add_to_itself(void **state)
     real g[2], gy[2] = { 1, 10 };
     t.d.add_b = 1;
     add_run(&t);
-    DONE(ops->join->backward(&t.p, t.y, gy, (void *[]){ g, g }, (const int[]){ 0, 1 }, scratch));
+    DONE(ops->add->backward(&t.p, &context, t.y, gy, g, g));
     SAME(g, 5, 50);
-    ops->join->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void concat_by_hand(void **state)
@@ -828,20 +839,20 @@ static void concat_by_hand(void **state)
     struct tensor a = tensor(2, 1, 1, 2), b = tensor(2, 2, 1, 2), out = tensor(2, 3, 1, 2);
     const struct tensor *const in[] = { &a, &b };
     struct concat_desc d = { in, 2, 1, 1 };
-    struct join_plan p;
+    struct op_plan p;
     struct err e;
     const real xa[] = { 1, 2, 3, 4 }, xb[] = { 10, 20, 30, 40, 50, 60, 70, 80 };
     real y[12], ga[4] = { 5, 5, 5, 5 }, gb[8] = { 5, 5, 5, 5, 5, 5, 5, 5 };
-    DONE(ops->join->plan_concat(be, &d, &out, &p, &e));
+    DONE(ops->concat->plan(be, &d, &out, &p, &e));
     assert_int_equal(out.bytes, sizeof y);
-    DONE(ops->join->forward(&p, (const void *[]){ xa, xb }, y, scratch));
+    DONE(ops->concat->forward(&p, &context, (const void *[]){ xa, xb }, y));
     SAME(y, 1, 2, 10, 20, 30, 40, 3, 4, 50, 60, 70, 80);
-    DONE(ops->join->backward(&p, y, y, (void *[]){ ga, gb }, (const int[]){ 0, 1 }, scratch));
+    DONE(ops->concat->backward(&p, &context, y, (void *[]){ ga, gb }, (const int[]){ 0, 1 }));
     SAME(ga, 1, 2, 5, 5);
     SAME(gb, 15, 25, 35, 45, 5, 5, 5, 5);
-    DONE(ops->join->backward(&p, y, y, (void *[]){ NULL, gb }, (const int[]){ 0, 0 }, scratch));
+    DONE(ops->concat->backward(&p, &context, y, (void *[]){ NULL, gb }, (const int[]){ 0, 0 }));
     SAME(gb, 10, 20, 30, 40, 5, 5, 5, 5);
-    ops->join->destroy(&p);
+    op_destroy(&p);
 }
 
 /* ---- softmax ------------------------------------------------------------------------------------- */
@@ -849,7 +860,7 @@ static void concat_by_hand(void **state)
 struct softmax {
     struct softmax_desc d;
     struct tensor in, out;
-    struct softmax_plan p;
+    struct op_plan p;
     real x[MOST], y[MOST], r[MOST];
     int label[4], scored;
     double loss;
@@ -861,7 +872,7 @@ static void softmax_run(struct softmax *t)
     t->d.in = &t->in;
     t->out = t->in;
     DONE(ops->softmax->plan(be, &t->d, &t->out, &t->p, &e));
-    DONE(ops->softmax->forward(&t->p, t->x, t->label, t->scored, t->y, &t->loss, scratch));
+    DONE(ops->softmax->forward(&t->p, WITH(.label = t->label, .scored = t->scored), t->x, t->y, &t->loss));
 }
 
 static void softmax_by_hand(void **state)
@@ -875,17 +886,18 @@ static void softmax_by_hand(void **state)
     SAME(t.y, .25, .75, 1, 0);
     NEAR(t.loss, -log(.75), exact);
     t.label[1] = 1; /* the other class: -log p from the logits, where p is 0 */
-    DONE(ops->softmax->forward(&t.p, t.x, t.label, 2, t.y, &t.loss, scratch));
+    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = 2), t.x, t.y, &t.loss));
     NEAR(t.loss, 2000 - log(.75), exact);
-    DONE(ops->softmax->forward(&t.p, t.x, t.label, 1, t.y, &t.loss, scratch)); /* row 1 does not count */
+    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = 1), t.x, t.y,
+                               &t.loss)); /* row 1 does not count */
     NEAR(t.loss, -log(.75), exact);
-    DONE(ops->softmax->forward(&t.p, t.x, NULL, 0, t.y, NULL, scratch));
+    DONE(ops->softmax->forward(&t.p, &context, t.x, t.y, NULL));
     SAME(t.y, .25, .75, 1, 0);
-    ops->softmax->destroy(&t.p);
+    op_destroy(&t.p);
     t.d.temperature = .5; /* squares the odds */
     softmax_run(&t);
     SAME(t.y, .1, .9);
-    ops->softmax->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 static void softmax_groups_and_smoothing(void **state)
@@ -897,20 +909,20 @@ static void softmax_groups_and_smoothing(void **state)
     SAME(t.y, .8, .2, .9, .1);
     NEAR(t.loss, -.1 * log(.8) - .1 * log(.2) - .7 * log(.9) - .1 * log(.1), exact);
     real g[4];
-    DONE(ops->softmax->backward(&t.p, t.y, t.label, 1, NULL, g, 0, scratch));
+    DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .scored = 1), t.y, NULL, g, 0));
     SAME(g, .2 * .8 - .1, .2 * .2 - .1, .8 * .9 - .7, .8 * .1 - .1);
-    ops->softmax->destroy(&t.p);
+    op_destroy(&t.p);
     struct err e;
     t.d.groups = 3;
     assert_int_equal(ops->softmax->plan(be, &t.d, &t.out, &t.p, &e), E_ARG);
-    ops->softmax->destroy(&t.p);
+    op_destroy(&t.p);
 }
 
 /* The mean loss of the scored rows, plus <r, p> over the rows that go back. */
 static double softmax_value(const void *ctx)
 {
     struct softmax t = *(const struct softmax *)ctx;
-    DONE(ops->softmax->forward(&t.p, t.x, t.label, t.scored, t.y, &t.loss, scratch));
+    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = t.scored), t.x, t.y, &t.loss));
     return t.loss / t.scored + inner(t.y, t.r, shape_row(t.in.shape) * (size_t)t.d.rows_back);
 }
 
@@ -927,12 +939,13 @@ static void softmax_gradient(void **state)
         if (i & 4) noise(t.r, 24, 2); /* else: the loss alone */
         softmax_run(&t);
         set(g, MOST, 5);
-        DONE(ops->softmax->backward(&t.p, t.y, t.label, 2, i & 4 ? t.r : NULL, g, i & 1, scratch));
+        DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .scored = 2), t.y, i & 4 ? t.r : NULL, g,
+                                    i & 1));
         check_slopes("gx", t.x, g, 18, i & 1 ? 5 : 0, width, smooth, softmax_value, &t);
         untouched(g + 18, MOST - 18, 5);
-        DONE(ops->softmax->backward(&t.p, t.y, NULL, 0, NULL, g, 0, scratch));
+        DONE(ops->softmax->backward(&t.p, &context, t.y, NULL, g, 0));
         untouched(g, 18, 0);
-        ops->softmax->destroy(&t.p);
+        op_destroy(&t.p);
     }
 }
 
@@ -948,14 +961,14 @@ static void sgd_by_hand(void **state)
         { .w = w + 2, .v = v + 2, .g = g + 2, .bytes = sizeof(real), .rate = 2 },
     };
     struct sgd_desc d = { item, 2, .9, .5 };
-    struct sgd_plan p;
+    struct op_plan p;
     struct err e;
     DONE(ops->sgd->plan(be, &d, &p, &e));
     DONE(ops->sgd->update(&p, &(struct step_state){ .rate = .01 }));
     SAME(v, .9 * .5 + .5 * 2 + .1 * 1, .5 * 8 - .1 * 2, .5);
     SAME(w, 1 - .01 * 1.55, -2 - .01 * 3.8, 3 - .02 * .5);
-    ops->sgd->destroy(&p);
-    ops->sgd->destroy(&p);
+    op_destroy(&p);
+    op_destroy(&p);
 }
 
 static void sgd_check(void **state)
@@ -965,7 +978,7 @@ static void sgd_check(void **state)
     const struct sgd_item item[2] = { { .g = g, .bytes = 4 * sizeof *g },
                                       { .g = g + 4, .bytes = sizeof *g } };
     struct sgd_desc d = { item, 2, .9, .5 };
-    struct sgd_plan p;
+    struct op_plan p;
     struct err e;
     int bad = 7;
     DONE(ops->sgd->plan(be, &d, &p, &e));
@@ -977,7 +990,7 @@ static void sgd_check(void **state)
     g[0] = (real)NAN;
     DONE(ops->sgd->check(&p, &bad));
     assert_int_equal(bad, 0);
-    ops->sgd->destroy(&p);
+    op_destroy(&p);
 }
 
 int main(void)

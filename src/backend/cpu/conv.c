@@ -1,5 +1,6 @@
-#include "cpu.h"
+#include "backend/ops/conv.h"
 #include "core/mem.h"
+#include "cpu.h"
 
 /* An argument whose tensor lies in memory in one order while the primitive wants another. */
 struct port {
@@ -89,8 +90,8 @@ static int make_pass(struct conv *s, struct op *op, struct dnn_conv c, enum pass
     return rc ? rc : fail(e, E_DEVICE, "oneDNN wants an unknown memory order for this convolution");
 }
 
-static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d,
-                        struct linear_plan *plan, struct err *e)
+static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct op_plan *plan,
+                        struct err *e)
 {
     /* oneDNN's Winograd applies relu only: for another activation it would turn to direct code. */
     int fuse = !d->train && dnn_fusible(d->act) && (d->act == ACT_RELU || !winograd(&c));
@@ -165,10 +166,9 @@ static size_t plan_scratch(struct conv *s)
     return all;
 }
 
-static void conv_destroy(struct linear_plan *plan)
+static void conv_release(void *self)
 {
-    struct conv *s = plan->self;
-    if (!s) return;
+    struct conv *s = self;
     op_drop(&s->run);
     op_drop(&s->data);
     op_drop(&s->grad);
@@ -176,11 +176,9 @@ static void conv_destroy(struct linear_plan *plan)
     op_drop(&s->from_grad);
     mem_free(s->no_bias);
     mem_free(s->gemm);
-    mem_free(s);
-    plan->self = NULL;
 }
 
-static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *out, struct linear_plan *plan,
+static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *out, struct op_plan *plan,
                     struct err *e)
 {
     struct dnn_conv c = { .in = d->in->shape,
@@ -212,16 +210,13 @@ static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *
 }
 
 static int conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
-                     struct linear_plan *plan, struct err *e)
+                     struct op_plan *plan, struct err *e)
 {
-    *plan = (struct linear_plan){ 0 };
-    struct conv *s = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a convolution");
-    plan->self = s;
+    TRY(op_plan_init(plan, sizeof(struct conv), e));
+    struct conv *s = plan->self;
+    plan->release = conv_release;
     s->cpu = cpu_of(be);
-    int rc = plan_all(s, d, out, plan, e);
-    if (rc) conv_destroy(plan);
-    return rc;
+    return plan_all(s, d, out, plan, e);
 }
 
 /* ---- run ---- */
@@ -239,7 +234,7 @@ static int move_weights(const struct cpu *cpu, const struct layout *from, const 
     return rc;
 }
 
-static int conv_pack(const struct linear_plan *plan, const real *host, void *w)
+static int conv_pack(const struct op_plan *plan, const real *host, void *w)
 {
     const struct conv *s = plan->self;
     if (!s->gemm) return move_weights(s->cpu, &s->host, host, &s->weights, w);
@@ -247,7 +242,7 @@ static int conv_pack(const struct linear_plan *plan, const real *host, void *w)
     return OK;
 }
 
-static int conv_unpack(const struct linear_plan *plan, const void *w, real *host)
+static int conv_unpack(const struct op_plan *plan, const void *w, real *host)
 {
     const struct conv *s = plan->self;
     if (!s->gemm) return move_weights(s->cpu, &s->weights, w, &s->host, host);
@@ -278,17 +273,18 @@ static void take(const struct conv *s, const struct port *p, void *data, void *s
     struct view from = port_view(p, p->want, cpu_at(scratch, p->at)),
                 to = port_view(p, p->have->layout, data);
     if (add && order_same(p->have->shape, p->have->layout, p->want)) {
-        cpu_add(s->cpu, rows * to.format.row, from.data, to.data);
+        cpu_accumulate(s->cpu, rows * to.format.row, from.data, to.data);
         return;
     }
     format_copy(s->cpu, &to, &from, rows, to.format.c, add);
     if (!add) format_pad(s->cpu, &to.format, rows, to.data);
 }
 
-static int conv_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias,
-                        void *y, void *scratch)
+static int conv_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                        const void *w, const real *bias, void *y)
 {
     const struct conv *s = plan->self;
+    void *scratch = context->scratch;
     if (s->gemm) return conv_as_gemm_forward(s->gemm, x, w, bias, y, scratch);
     x = bring(s, &s->run_x, x, scratch);
     return op_run(&s->run, (const void *[]){ x, w, bias ? bias : s->no_bias, y }, scratch);
@@ -318,25 +314,25 @@ static int backward_w(const struct conv *s, const void *x, const void *gy, void 
     void *to = s->from_grad.primitive ? cpu_at(scratch, s->at_grad) : packed;
     TRY(op_run(&s->grad, (const void *[]){ x, gy, to }, scratch));
     if (s->from_grad.primitive) TRY(op_run(&s->from_grad, (const void *[]){ to, packed }, scratch));
-    if (add) cpu_add(s->cpu, layout_weight_bytes(&s->weights) / sizeof(float), packed, gw);
+    if (add) cpu_accumulate(s->cpu, layout_weight_bytes(&s->weights) / sizeof(float), packed, gw);
     return OK;
 }
 
-static int conv_backward(const struct linear_plan *plan, const void *x, const void *w, const void *gy,
-                         void *gx, void *gw, real *gbias, int add, void *scratch)
+static int conv_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                         const void *w, const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct conv *s = plan->self;
+    void *scratch = context->scratch;
     if (gx) TRY(backward_x(s, w, gy, gx, scratch));
-    if (gw) TRY(backward_w(s, x, gy, gw, add, scratch));
-    if (gbias) order_sums(s->cpu, s->out_back.shape, s->out_back.layout, gy, gbias, add);
+    if (gw) TRY(backward_w(s, x, gy, gw, context->add, scratch));
+    if (gbias) order_sums(s->cpu, s->out_back.shape, s->out_back.layout, gy, gbias, context->add);
     return OK;
 }
 
-const struct linear_ops cpu_conv = {
+const struct conv_ops cpu_conv = { {
     .plan = conv_plan,
     .pack = conv_pack,
     .unpack = conv_unpack,
     .forward = conv_forward,
     .backward = conv_backward,
-    .destroy = conv_destroy,
-};
+} };

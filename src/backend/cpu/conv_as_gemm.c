@@ -32,7 +32,7 @@ int small_fits(const struct linear_desc *d, const struct tensor *out)
 }
 
 int conv_as_gemm_plan(struct conv_as_gemm **to, const struct cpu *cpu, const struct linear_desc *d,
-                      struct tensor *out, struct linear_plan *plan, struct err *e)
+                      struct tensor *out, struct op_plan *plan, struct err *e)
 {
     static const struct layout blocks = { .block = BLOCK };
     struct shape in = d->in->shape;

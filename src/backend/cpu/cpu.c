@@ -1,7 +1,6 @@
 #include "cpu.h"
 #include <omp.h>
 #include <string.h>
-#include "backend/ref/ref.h"
 #include "core/mem.h"
 
 #define TEXT_(x) #x
@@ -72,7 +71,7 @@ static void add_part(void *ctx, size_t from, size_t to)
     add_range(k->x + from, k->y + from, to - from);
 }
 
-void cpu_add(const struct cpu *cpu, size_t n, const float *x, float *y)
+void cpu_accumulate(const struct cpu *cpu, size_t n, const float *x, float *y)
 {
     struct sum k = { x, y };
     cpu_share(cpu, n, 4096, add_part, &k);
@@ -158,6 +157,10 @@ static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
     return format_tensor(t, NULL, e);
 }
 
+#define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
+#include "ops_cpu.inc"
+#undef OPERATION
+
 const struct backend_ops backend_cpu = {
     .name = "cpu",
     .precisions = 1u << PRECISION_FP32,
@@ -173,15 +176,6 @@ const struct backend_ops backend_cpu = {
     .write = cpu_write,
     .sync = cpu_sync,
     .image = cpu_image,
-    .conv = &cpu_conv,
-    .dense = &cpu_dense,
-    .norm = &cpu_norm,
-    .act = &cpu_act,
-    .dropout = &cpu_dropout,
-    .pool = &cpu_pool,
-    .join = &cpu_join,
-    .softmax = &cpu_softmax,
-    .match = &ref_match,
-    .center = &ref_center,
-    .sgd = &cpu_sgd,
+#define OPERATION(name, provider) .name = &provider##_##name,
+#include "ops_cpu.inc"
 };

@@ -9,7 +9,7 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 #include <oneapi/dnnl/dnnl.h>
-#include "backend/backend.h"
+#include "backend/linear.h"
 
 _Static_assert(sizeof(real) == sizeof(float), "oneDNN computes in float: build with ONEDNN=0 for double");
 
@@ -68,7 +68,7 @@ void format_pad(const struct cpu *, const struct memory_format *, size_t rows, f
 void cpu_share(const struct cpu *, size_t n, size_t grain, void (*fn)(void *ctx, size_t from, size_t to),
                void *ctx);
 /* y += x */
-void cpu_add(const struct cpu *, size_t n, const float *x, float *y);
+void cpu_accumulate(const struct cpu *, size_t n, const float *x, float *y);
 /* Makes room in a block of scratch: returns the offset, a multiple of 64, and moves *end behind it. */
 size_t cpu_carve(size_t *end, size_t bytes);
 static inline size_t cpu_max(size_t a, size_t b) { return a > b ? a : b; }
@@ -168,7 +168,7 @@ int dnn_gemm(const struct cpu *, int ta, int tb, size_t m, size_t n, size_t k, c
 struct conv_as_gemm;
 int small_fits(const struct linear_desc *, const struct tensor *out);
 int conv_as_gemm_plan(struct conv_as_gemm **, const struct cpu *, const struct linear_desc *,
-                      struct tensor *out, struct linear_plan *, struct err *);
+                      struct tensor *out, struct op_plan *, struct err *);
 void conv_as_gemm_pack(const struct conv_as_gemm *, const real *host, float *w);
 void conv_as_gemm_unpack(const struct conv_as_gemm *, const float *w, real *host);
 int conv_as_gemm_forward(const struct conv_as_gemm *, const void *x, const void *w, const real *bias, void *y,
@@ -180,16 +180,5 @@ int conv_as_gemm_backward_w(const struct conv_as_gemm *, const void *x, const vo
 
 int onednn_open(struct cpu *, struct err *);
 void onednn_close(struct cpu *);
-
-/* ---- operations ---- */
-
-extern const struct linear_ops cpu_conv, cpu_dense;
-extern const struct norm_ops cpu_norm;
-extern const struct act_ops cpu_act;
-extern const struct dropout_ops cpu_dropout;
-extern const struct pool_ops cpu_pool;
-extern const struct join_ops cpu_join;
-extern const struct softmax_ops cpu_softmax;
-extern const struct sgd_ops cpu_sgd;
 
 #endif

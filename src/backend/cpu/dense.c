@@ -1,6 +1,7 @@
-#include "cpu.h"
+#include "backend/ops/dense.h"
 #include <string.h>
 #include "core/mem.h"
+#include "cpu.h"
 
 /* Weights stay as the host has them, O x (C*H*W): one matrix product each for y = x w^T, gx = gy w and gw =
  * gy^T x, which adds to what is there for nothing. Activations are small beside the weights, so an input in
@@ -17,15 +18,14 @@ struct dense {
 };
 
 static int dense_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
-                      struct linear_plan *plan, struct err *e)
+                      struct op_plan *plan, struct err *e)
 {
-    *plan = (struct linear_plan){ 0 };
+    TRY(op_plan_init(plan, sizeof(struct dense), e));
     TRY(format_tensor(out, NULL, e));
     size_t inputs = shape_row(d->in->shape), bytes;
     if (mem_mul(inputs, (size_t)out->shape.c, &bytes) || mem_mul(bytes, sizeof(float), &bytes))
         return fail(e, E_MEM, "weights of %zu x %d numbers do not fit into memory", inputs, out->shape.c);
-    struct dense *s = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a dense map");
+    struct dense *s = plan->self;
     *s = (struct dense){ .cpu = cpu_of(be),
                          .in = *d->in,
                          .inputs = inputs,
@@ -34,7 +34,6 @@ static int dense_plan(struct backend *be, const struct linear_desc *d, struct te
                          .rows_back = (size_t)d->rows_back,
                          .add_gx = d->add_gx };
     s->flat = order_same(d->in->shape, d->in->layout, NULL);
-    plan->self = s;
     plan->weights = &s->layout;
     plan->weight_bytes = bytes;
     plan->scratch_bytes = s->flat ? 0 : s->rows * inputs * sizeof(float);
@@ -43,17 +42,17 @@ static int dense_plan(struct backend *be, const struct linear_desc *d, struct te
     return OK;
 }
 
-static int copy_bytes(const struct linear_plan *plan, const void *from, void *to)
+static int copy_bytes(const struct op_plan *plan, const void *from, void *to)
 {
     memcpy(to, from, plan->weight_bytes);
     return OK;
 }
 
-static int dense_pack(const struct linear_plan *plan, const real *host, void *w)
+static int dense_pack(const struct op_plan *plan, const real *host, void *w)
 {
     return copy_bytes(plan, host, w);
 }
-static int dense_unpack(const struct linear_plan *plan, const void *w, real *host)
+static int dense_unpack(const struct op_plan *plan, const void *w, real *host)
 {
     return copy_bytes(plan, w, host);
 }
@@ -84,11 +83,11 @@ static void finish_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-static int dense_forward(const struct linear_plan *plan, const void *x, const void *w, const real *bias,
-                         void *y, void *scratch)
+static int dense_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                         const void *w, const real *bias, void *y)
 {
     const struct dense *s = plan->self;
-    x = flatten(s, x, s->rows, scratch);
+    x = flatten(s, x, s->rows, context->scratch);
     TRY(dnn_gemm(s->cpu, 0, 1, s->rows, s->outputs, s->inputs, x, w, 0, y));
     struct finish k = { s, bias, y };
     if (bias || s->act != ACT_LINEAR) cpu_share(s->cpu, s->rows, 1, finish_rows, &k);
@@ -107,30 +106,23 @@ static int backward_x(const struct dense *s, const void *w, const void *gy, void
     return OK;
 }
 
-static int dense_backward(const struct linear_plan *plan, const void *x, const void *w, const void *gy,
-                          void *gx, void *gw, real *gbias, int add, void *scratch)
+static int dense_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                          const void *w, const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct dense *s = plan->self;
     struct shape out = { (int)s->rows_back, (int)s->outputs, 1, 1 };
     if (gw) {
-        x = flatten(s, x, s->rows_back, scratch);
-        TRY(dnn_gemm(s->cpu, 1, 0, s->outputs, s->inputs, s->rows_back, gy, x, add ? 1 : 0, gw));
+        x = flatten(s, x, s->rows_back, context->scratch);
+        TRY(dnn_gemm(s->cpu, 1, 0, s->outputs, s->inputs, s->rows_back, gy, x, context->add ? 1 : 0, gw));
     }
-    if (gbias) order_sums(s->cpu, out, NULL, gy, gbias, add);
-    return gx ? backward_x(s, w, gy, gx, scratch) : OK;
+    if (gbias) order_sums(s->cpu, out, NULL, gy, gbias, context->add);
+    return gx ? backward_x(s, w, gy, gx, context->scratch) : OK;
 }
 
-static void dense_destroy(struct linear_plan *plan)
-{
-    mem_free(plan->self);
-    plan->self = NULL;
-}
-
-const struct linear_ops cpu_dense = {
+const struct dense_ops cpu_dense = { {
     .plan = dense_plan,
     .pack = dense_pack,
     .unpack = dense_unpack,
     .forward = dense_forward,
     .backward = dense_backward,
-    .destroy = dense_destroy,
-};
+} };

@@ -5,10 +5,10 @@
  * that fits the first-level cache comes from memory once, for its mean and its squares around that mean, and
  * pieces are put together by Chan's formula (Chan, Golub, LeVeque 1983); large results go round the caches;
  * and a relu needs no mask, because whether it was on follows from x. */
-#include "cpu.h"
+#include "backend/ops/norm.h"
 #include <math.h>
 #include <string.h>
-#include "core/mem.h"
+#include "cpu.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -395,28 +395,27 @@ static void move_running(const struct norm *s, const float *stats, double bn_mom
 
 static const struct steps forward_steps = { measure, settle_moments, normalise };
 
-static int norm_forward(const struct norm_plan *plan, const void *x, const void *addend, const real *scale,
-                        const real *bias, real *mean, real *var, double bn_momentum, void *stats,
-                        void *workspace, void *y, void *scratch)
+static int norm_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                        const void *addend, const real *scale, const real *bias, real *mean, real *var,
+                        double bn_momentum, void *kept, void *y)
 {
     (void)addend;
     const struct norm *s = plan->self;
     struct job k = { .s = s, .x = x, .scale = scale, .bias = bias, .y = y, .steps = &forward_steps };
-    (void)workspace;
     if (!s->train) {
         k.half = s->half[0];
-        k.kept = scratch;
+        k.kept = context->scratch;
         for (size_t c = 0; c < s->g.c; c++) set_line(&k, c, mean[c], var[c]);
         cpu_share(s->cpu, s->g.strips * CHUNKS, 1, apply_chunks, &k);
         return OK;
     }
-    k.part = scratch;
+    k.part = context->scratch;
     for (int i = 0; i < s->halves; i++) {
         k.half = s->half[i];
-        k.kept = (float *)stats + (size_t)i * KEPT * s->vector;
+        k.kept = (float *)kept + (size_t)i * KEPT * s->vector;
         run(&k);
     }
-    move_running(s, stats, bn_momentum, mean, var);
+    move_running(s, kept, bn_momentum, mean, var);
     return OK;
 }
 
@@ -512,11 +511,11 @@ CPU_CLONES static void differentiate(const struct job *k, size_t strip, struct h
 
 static const struct steps backward_steps = { sum_gradients, settle_gradients, differentiate };
 
-static int norm_backward(const struct norm_plan *plan, const void *x, const void *y, const real *scale,
-                         const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
-                         real *gscale, real *gbias, int add, void *scratch)
+static int norm_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                         const void *y, const real *scale, const void *kept, const void *gy, void *gx,
+                         void *gaddend, real *gscale, real *gbias)
 {
-    (void)gaddend;
+    (void)y, (void)scale, (void)gaddend; /* forward has kept what it needs of y and scale */
     const struct norm *s = plan->self;
     struct job k = { .s = s,
                      .x = x,
@@ -524,14 +523,13 @@ static int norm_backward(const struct norm_plan *plan, const void *x, const void
                      .gx = gx,
                      .gscale = gscale,
                      .gbias = gbias,
-                     .part = scratch,
-                     .made = cpu_at(scratch, s->at_made),
+                     .part = context->scratch,
+                     .made = cpu_at(context->scratch, s->at_made),
                      .steps = &backward_steps };
-    (void)y, (void)scale, (void)workspace; /* forward has kept what it needs of them */
     for (int i = 0; i < s->halves_back; i++) {
         k.half = s->half[i];
-        k.kept = (float *)stats + (size_t)i * KEPT * s->vector;
-        k.add = add || i;
+        k.kept = (float *)kept + (size_t)i * KEPT * s->vector;
+        k.add = context->add || i;
         run(&k);
     }
     return OK;
@@ -539,25 +537,18 @@ static int norm_backward(const struct norm_plan *plan, const void *x, const void
 
 /* ---- plan ---- */
 
-static void norm_destroy(struct norm_plan *plan)
-{
-    mem_free(plan->self);
-    plan->self = NULL;
-}
-
-static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out,
-                     struct norm_plan *plan, struct err *e)
+static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *plan,
+                     struct err *e)
 {
     size_t n = (size_t)d->in->shape.n, first = (size_t)d->rows_s1;
     int halves = d->train ? d->splits : 1;
-    *plan = (struct norm_plan){ 0 };
+    TRY(op_plan_init(plan, sizeof(struct norm), e));
     if (halves == SPLITS && (d->rows_s1 < 1 || first >= n))
         return fail(e, E_ARG,
                     "batch normalisation of two halves: the first has %d of %zu rows, both need one",
                     d->rows_s1, n);
     TRY(format_tensor(out, d->in->layout, e));
-    struct norm *s = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a batch normalisation");
+    struct norm *s = plan->self;
     *s = (struct norm){ .cpu = cpu_of(be),
                         .g = geometry_of(d->in),
                         .half = { { 0, halves == SPLITS ? first : n }, { first, n } },
@@ -568,13 +559,12 @@ static int norm_plan(struct backend *be, const struct norm_desc *d, struct tenso
     const struct geometry *g = &s->g;
     s->vector = (g->c + LANES - 1) / LANES * LANES;
     s->streamed = out->bytes >= STREAMED && g->stride == LANES && !g->tail;
-    plan->self = s;
     plan->fused = s->relu || d->act == ACT_LINEAR;
     if (!d->train) {
         plan->scratch_bytes = KEPT * s->vector * sizeof(float);
         return OK;
     }
-    plan->stats_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
+    plan->kept_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
     cpu_carve(&plan->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
     s->at_made = cpu_carve(&plan->scratch_bytes, MADE * s->vector * sizeof(float));
     return OK;
@@ -584,5 +574,4 @@ const struct norm_ops cpu_norm = {
     .plan = norm_plan,
     .forward = norm_forward,
     .backward = norm_backward,
-    .destroy = norm_destroy,
 };

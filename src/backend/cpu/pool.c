@@ -1,5 +1,5 @@
+#include "backend/ops/pool.h"
 #include "cpu.h"
-#include "core/mem.h"
 
 struct pool {
     const struct cpu *cpu;
@@ -13,14 +13,11 @@ struct pool {
 /* Where the arguments stand: see dnn_pool. */
 enum { TRAIN_MASK = 2 };
 
-static void pool_destroy(struct pool_plan *plan)
+static void pool_release(void *self)
 {
-    struct pool *s = plan->self;
-    if (!s) return;
+    struct pool *s = self;
     op_drop(&s->run);
     op_drop(&s->back);
-    mem_free(s);
-    plan->self = NULL;
 }
 
 /* The backward pass over fewer rows needs a forward primitive of that many rows to be made from; the
@@ -35,14 +32,14 @@ static int plan_back(struct pool *s, struct dnn_pool p, int rows_back, struct er
     return rc;
 }
 
-static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out,
-                    struct pool_plan *plan, struct err *e)
+static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct op_plan *plan,
+                    struct err *e)
 {
     struct dnn_pool p = { d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
     TRY(dnn_pool(&s->run, s->cpu, &p, d->train ? PASS_TRAIN : PASS_INFER, NULL, e));
     plan->scratch_bytes = s->run.scratch_bytes;
     if (!d->train) return OK;
-    plan->workspace_bytes = op_arg_bytes(&s->run, TRAIN_MASK);
+    plan->kept_bytes = op_arg_bytes(&s->run, TRAIN_MASK);
     TRY(plan_back(s, p, d->rows_back, e));
     size_t end = s->back.scratch_bytes;
     cpu_carve(&end, 0);
@@ -51,22 +48,19 @@ static int plan_max(struct pool *s, const struct pool_desc *d, const struct tens
     return OK;
 }
 
-static int pool_plan(struct backend *be, const struct pool_desc *d, struct tensor *out,
-                     struct pool_plan *plan, struct err *e)
+static int pool_plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *plan,
+                     struct err *e)
 {
-    *plan = (struct pool_plan){ 0 };
+    TRY(op_plan_init(plan, sizeof(struct pool), e));
     TRY(format_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
-    struct pool *s = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a pooling");
-    plan->self = s;
+    struct pool *s = plan->self;
+    plan->release = pool_release;
     s->cpu = cpu_of(be);
     s->kind = d->kind;
     s->in = format_of(d->in->shape, d->in->layout);
     s->rows = (size_t)d->in->shape.n;
     s->rows_back = (size_t)d->rows_back;
-    int rc = d->kind == POOL_MAX ? plan_max(s, d, out, plan, e) : OK;
-    if (rc) pool_destroy(plan);
-    return rc;
+    return d->kind == POOL_MAX ? plan_max(s, d, out, plan, e) : OK;
 }
 
 /* ---- average over the map: dense n, c, 1, 1 on the other side ---- */
@@ -116,17 +110,18 @@ static void spread_rows(void *ctx, size_t first, size_t last)
         }
 }
 
-static int pool_forward(const struct pool_plan *plan, const void *x, void *y, void *workspace, void *scratch)
+static int pool_forward(const struct op_plan *plan, const struct op_context *context, const void *x, void *y,
+                        void *kept)
 {
     const struct pool *s = plan->self;
-    if (s->kind == POOL_MAX) return op_run(&s->run, (const void *[]){ x, y, workspace }, scratch);
+    if (s->kind == POOL_MAX) return op_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
     struct average k = { &s->in, x, y, 0 };
     cpu_share(s->cpu, s->rows, 1, average_rows, &k);
     return OK;
 }
 
-static int pool_backward(const struct pool_plan *plan, const void *workspace, const void *gy, void *gx,
-                         int add, void *scratch)
+static int pool_backward(const struct op_plan *plan, const struct op_context *context, const void *kept,
+                         const void *gy, void *gx, int add)
 {
     const struct pool *s = plan->self;
     if (s->kind == POOL_AVERAGE) {
@@ -135,9 +130,9 @@ static int pool_backward(const struct pool_plan *plan, const void *workspace, co
         if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
         return OK;
     }
-    void *to = add ? cpu_at(scratch, s->at_sum) : gx;
-    TRY(op_run(&s->back, (const void *[]){ gy, to, workspace }, scratch));
-    if (add) cpu_add(s->cpu, s->rows_back * s->in.row, to, gx);
+    void *to = add ? cpu_at(context->scratch, s->at_sum) : gx;
+    TRY(op_run(&s->back, (const void *[]){ gy, to, kept }, context->scratch));
+    if (add) cpu_accumulate(s->cpu, s->rows_back * s->in.row, to, gx);
     return OK;
 }
 
@@ -145,5 +140,4 @@ const struct pool_ops cpu_pool = {
     .plan = pool_plan,
     .forward = pool_forward,
     .backward = pool_backward,
-    .destroy = pool_destroy,
 };

@@ -1,7 +1,7 @@
-#include "cpu.h"
+#include "backend/ops/sgd.h"
 #include <stdatomic.h>
 #include <string.h>
-#include "core/mem.h"
+#include "cpu.h"
 
 struct sgd {
     const struct cpu *cpu;
@@ -10,11 +10,11 @@ struct sgd {
     struct sgd_item item[];
 };
 
-static int sgd_plan(struct backend *be, const struct sgd_desc *d, struct sgd_plan *plan, struct err *e)
+static int sgd_plan(struct backend *be, const struct sgd_desc *d, struct op_plan *plan, struct err *e)
 {
     size_t items = (size_t)d->n * sizeof *d->item;
-    struct sgd *s = plan->self = mem_alloc(1, sizeof *s + items);
-    if (!s) return fail(e, E_MEM, "no memory to plan the update of %d parameters", d->n);
+    TRY(op_plan_init(plan, sizeof(struct sgd) + items, e));
+    struct sgd *s = plan->self;
     *s = (struct sgd){ cpu_of(be), d->momentum, d->average, d->n };
     if (d->n) memcpy(s->item, d->item, items);
     return OK;
@@ -40,7 +40,7 @@ CPU_CLONES static void update_range(const struct update *k, size_t from, size_t 
 
 static void update_part(void *ctx, size_t from, size_t to) { update_range(ctx, from, to); }
 
-static int sgd_update(const struct sgd_plan *plan, const struct step_state *now)
+static int sgd_update(const struct op_plan *plan, const struct step_state *state)
 {
     const struct sgd *s = plan->self;
     for (int i = 0; i < s->n; i++) {
@@ -48,7 +48,7 @@ static int sgd_update(const struct sgd_plan *plan, const struct step_state *now)
         struct update k = { item->w,
                             item->v,
                             item->g,
-                            (float)(now->rate * item->rate),
+                            (float)(state->rate * item->rate),
                             (float)s->momentum,
                             (float)item->decay,
                             (float)s->average };
@@ -81,7 +81,7 @@ static void scan_part(void *ctx, size_t from, size_t to)
     if (any_bad(k->x + from, to - from)) atomic_store(&k->bad, 1);
 }
 
-static int sgd_check(const struct sgd_plan *plan, int *bad)
+static int sgd_check(const struct op_plan *plan, int *bad)
 {
     const struct sgd *s = plan->self;
     *bad = -1;
@@ -93,15 +93,8 @@ static int sgd_check(const struct sgd_plan *plan, int *bad)
     return OK;
 }
 
-static void sgd_drop(struct sgd_plan *plan)
-{
-    mem_free(plan->self);
-    plan->self = NULL;
-}
-
 const struct sgd_ops cpu_sgd = {
     .plan = sgd_plan,
     .update = sgd_update,
     .check = sgd_check,
-    .destroy = sgd_drop,
 };

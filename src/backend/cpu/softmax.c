@@ -1,6 +1,6 @@
-#include "cpu.h"
+#include "backend/ops/softmax.h"
 #include <math.h>
-#include "core/mem.h"
+#include "cpu.h"
 
 /* Rows are few and short beside what feeds them: plain C, a row at a time, in dense order. */
 struct softmax {
@@ -13,15 +13,14 @@ struct softmax {
 };
 
 static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct tensor *out,
-                        struct softmax_plan *plan, struct err *e)
+                        struct op_plan *plan, struct err *e)
 {
-    *plan = (struct softmax_plan){ 0 };
+    TRY(op_plan_init(plan, sizeof(struct softmax), e));
     size_t inputs = shape_row(d->in->shape);
     if (d->groups < 1 || inputs % (size_t)d->groups)
         return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, inputs);
     TRY(format_tensor(out, NULL, e));
-    struct softmax *s = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a softmax");
+    struct softmax *s = plan->self;
     struct shape shape = d->in->shape;
     *s = (struct softmax){ .cpu = cpu_of(be),
                            .in = format_of(shape, d->in->layout),
@@ -34,7 +33,6 @@ static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct
     s->flat = order_same(shape, d->in->layout, NULL);
     if (!s->flat) cpu_carve(&plan->scratch_bytes, s->dense.row * s->rows * sizeof(float));
     s->at_loss = cpu_carve(&plan->scratch_bytes, s->rows * sizeof(double));
-    plan->self = s;
     return OK;
 }
 
@@ -96,10 +94,12 @@ static int labels_valid(const struct softmax *s, const int *label, int scored)
     return scored >= 0 && (size_t)scored <= s->rows;
 }
 
-static int softmax_forward(const struct softmax_plan *plan, const void *x, const int *label, int scored,
-                           void *p, double *loss, void *scratch)
+static int softmax_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
+                           void *p, double *loss)
 {
     const struct softmax *s = plan->self;
+    const int *label = context->label, scored = context->scored;
+    void *scratch = context->scratch;
     if (!labels_valid(s, label, scored)) return E_ARG;
     struct job k = {
         .s = s, .x = x, .to = p, .label = label, .scored = (size_t)scored, .loss = cpu_at(scratch, s->at_loss)
@@ -142,10 +142,12 @@ static void backward_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-static int softmax_backward(const struct softmax_plan *plan, const void *p, const int *label, int scored,
-                            const void *gy, void *gx, int add, void *scratch)
+static int softmax_backward(const struct op_plan *plan, const struct op_context *context, const void *p,
+                            const void *gy, void *gx, int add)
 {
     const struct softmax *s = plan->self;
+    const int *label = context->label, scored = context->scored;
+    void *scratch = context->scratch;
     if (!labels_valid(s, label, scored)) return E_ARG;
     struct job k = { .s = s,
                      .x = p,
@@ -162,15 +164,8 @@ static int softmax_backward(const struct softmax_plan *plan, const void *p, cons
     return OK;
 }
 
-static void softmax_destroy(struct softmax_plan *plan)
-{
-    mem_free(plan->self);
-    plan->self = NULL;
-}
-
 const struct softmax_ops cpu_softmax = {
     .plan = softmax_plan,
     .forward = softmax_forward,
     .backward = softmax_backward,
-    .destroy = softmax_destroy,
 };

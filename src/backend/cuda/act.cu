@@ -1,4 +1,4 @@
-/* Activations and dropout, element by element. The maths is in scalar.h. */
+/* Activations, element by element. The maths is in scalar.h. */
 #include "kernel.h"
 
 DEVICE void act(int bf16, unsigned V, int a, const void *x, void *y, size_t n)
@@ -31,25 +31,6 @@ FOUR_KERNELS(act_back,
              LIST(int a, int from_output, const void *z, const void *gy, void *gx, size_t n, int add),
              LIST(a, from_output, z, gy, gx, n, add))
 
-/* Element i lies at pixel p of channel c; the draw goes by its place in N,C,H,W order. */
-KERNEL(drop, int bf16, uint64_t key, const struct step_state *now, double probability, const void *x, void *y,
-       size_t n, size_t c, size_t hw, int add)
-{
-    PHASE
-    {
-        const uint64_t step_key = rng_key(key, RNG_DROPOUT, now->step);
-        const float scale = (float)(1 / (1 - probability));
-        GRID_LOOP(i, n)
-        {
-            size_t at = (i / (c * hw) * c + i % c) * hw + i / c % hw;
-            float f;
-            load(bf16, 1, x, i, &f);
-            f = dropout_keep(step_key, at, probability) ? f * scale : 0;
-            put(bf16, 1, y, i, &f, add);
-        }
-    }
-}
-
 LAUNCHERS
 int kernel_act(const struct cuda *cu, enum act a, int bf16, const void *x, void *y, size_t n)
 {
@@ -69,13 +50,6 @@ int kernel_act_back(const struct cuda *cu, enum act a, int bf16, const void *x, 
     if (n)
         LAUNCH_FOUR(cu, act_back, bf16, wide, blocks_for(cu, items), 1, THREADS, (int)a, from_output, z, gy,
                     gx, n, add);
-    return OK;
-}
-
-int kernel_destroy(const struct cuda *cu, int bf16, uint64_t key, const struct step_state *now,
-                   double probability, const void *x, void *y, size_t n, size_t c, size_t hw, int add)
-{
-    if (n) LAUNCH(cu, drop, blocks_for(cu, n), 1, THREADS, bf16, key, now, probability, x, y, n, c, hw, add);
     return OK;
 }
 LAUNCHERS_END

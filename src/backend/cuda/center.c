@@ -1,16 +1,15 @@
 /* Center loss: plans. */
+#include "backend/ops/center.h"
 #include "cuda.h"
-#include "core/mem.h"
 
 struct center {
     const struct cuda *cu;
     struct center_job job;
 };
 
-static int plan(struct backend *be, const struct center_desc *d, struct center_plan *p, struct err *e)
+static int plan(struct backend *be, const struct center_desc *d, struct op_plan *p, struct err *e)
 {
-    *p = (struct center_plan){ 0 };
-    TRY(cuda_self(&p->self, sizeof(struct center), e));
+    TRY(op_plan_init(p, sizeof(struct center), e));
     struct center *s = p->self;
     const size_t row = shape_row(d->in->shape), parts = (row + CENTER_FEATURES - 1) / CENTER_FEATURES;
     *s = (struct center){ cuda_of(be),
@@ -26,27 +25,21 @@ static int plan(struct backend *be, const struct center_desc *d, struct center_p
     return OK;
 }
 
-static int forward(const struct center_plan *p, const void *x, const int *label, int scored, int move,
-                   int reuse_detached, const struct center_state *state, double *loss, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const struct center_state *state, double *loss)
 {
     const struct center *s = p->self;
-    return kernel_center(s->cu, &s->job, x, label, (unsigned)scored, move, reuse_detached, state, scratch,
-                         loss);
+    const int hold = context->reuse_detached;
+    return kernel_center(s->cu, &s->job, x, context->label, (unsigned)context->scored, !context->add && !hold,
+                         hold, state, context->scratch, loss);
 }
 
-static int backward(const struct center_plan *p, const struct step_state *now, const void *x,
-                    const int *label, int scored, const struct center_state *state, void *gx, int add,
-                    void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x,
+                    const struct center_state *state, void *gx, int add)
 {
-    (void)scratch;
     const struct center *s = p->self;
-    return kernel_center_back(s->cu, &s->job, now, x, label, (unsigned)scored, state, gx, add);
+    return kernel_center_back(s->cu, &s->job, context->state, x, context->label, (unsigned)context->scored,
+                              state, gx, add);
 }
 
-static void destroy(struct center_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct center_ops cuda_center = { plan, forward, backward, destroy };
+const struct center_ops cuda_center = { plan, forward, backward };

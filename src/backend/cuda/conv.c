@@ -1,5 +1,5 @@
 /* Convolution: up to three plans of cuDNN, one for each pass. */
-#include "core/mem.h"
+#include "backend/ops/conv.h"
 #include "linear.h"
 
 enum { PASSES = 3 };
@@ -10,13 +10,10 @@ struct conv {
     size_t gradient;                 /* bytes of scratch in front of the workspace: the weights' gradient */
 };
 
-static void destroy(struct linear_plan *p)
+static void release(void *self)
 {
-    struct conv *s = p->self;
-    if (!s) return;
+    struct conv *s = self;
     for (int i = 0; i < PASSES; i++) cudnn_plan_drop(s->pass[i]);
-    mem_free(s);
-    p->self = NULL;
 }
 
 struct cudnn_conv cuda_conv_pass(const struct linear_desc *d, struct shape out, enum cudnn_pass pass,
@@ -66,31 +63,25 @@ static int plan_passes(struct conv *s, struct backend *be, const struct linear_d
     return OK;
 }
 
-static int plan_all(struct conv *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
-                    struct linear_plan *p, struct err *e)
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
+    TRY(op_plan_init(p, sizeof(struct conv), e));
+    p->release = release;
+    if (d->groups < 1 || d->in->shape.c % d->groups || out->shape.c % d->groups)
+        return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
+                    d->groups, d->in->shape.c, out->shape.c);
+    struct conv *s = p->self;
     TRY(cuda_linear_plan(&s->linear, be, d, out, (size_t)d->size * (size_t)d->size, p, e));
     return plan_passes(s, be, d, out->shape, &p->scratch_bytes, e);
 }
 
-static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
-                struct err *e)
-{
-    *p = (struct linear_plan){ 0 };
-    if (d->groups < 1 || d->in->shape.c % d->groups || out->shape.c % d->groups)
-        return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
-                    d->groups, d->in->shape.c, out->shape.c);
-    TRY(cuda_self(&p->self, sizeof(struct conv), e));
-    int rc = plan_all(p->self, be, d, out, p, e);
-    if (rc) destroy(p);
-    return rc;
-}
-
-static int forward(const struct linear_plan *p, const void *x, const void *w, const real *bias, void *y,
-                   void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
     const struct conv *s = p->self;
-    TRY(cudnn_run(s->pass[CUDNN_PASS_FORWARD], x, cuda_weight_copy(&s->linear.weights, w), y, scratch));
+    TRY(cudnn_run(s->pass[CUDNN_PASS_FORWARD], x, cuda_weight_copy(&s->linear.weights, w), y,
+                  context->scratch));
     return cuda_linear_finish(&s->linear, bias, y);
 }
 
@@ -103,16 +94,15 @@ static int back_weights(const struct conv *s, const void *x, const void *gy, voi
     return to == gw ? OK : kernel_convert(l->cu, to, l->bf16, gw, 0, l->weights.count, add);
 }
 
-static int backward(const struct linear_plan *p, const void *x, const void *w, const void *gy, void *gx,
-                    void *gw, real *gbias, int add, void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct conv *s = p->self;
     const struct linear *l = &s->linear;
-    if (gx) TRY(cudnn_run(s->pass[CUDNN_PASS_DATA], gx, cuda_weight_copy(&l->weights, w), gy, scratch));
-    if (gw) TRY(back_weights(s, x, gy, gw, add, scratch));
-    return gbias ? cuda_linear_back_bias(l, gy, gbias, add, scratch) : OK;
+    if (gx)
+        TRY(cudnn_run(s->pass[CUDNN_PASS_DATA], gx, cuda_weight_copy(&l->weights, w), gy, context->scratch));
+    if (gw) TRY(back_weights(s, x, gy, gw, context->add, context->scratch));
+    return gbias ? cuda_linear_back_bias(l, gy, gbias, context->add, context->scratch) : OK;
 }
 
-const struct linear_ops cuda_conv = {
-    plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, destroy
-};
+const struct conv_ops cuda_conv = { { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward } };

@@ -161,12 +161,6 @@ static int cuda_download(struct backend *be, void *host, const void *from, size_
 
 /* ---- tensors ---- */
 
-int cuda_self(void **self, size_t bytes, struct err *e)
-{
-    *self = mem_alloc(1, bytes);
-    return *self ? OK : fail(e, E_MEM, "no memory to plan an operation (%zu bytes)", bytes);
-}
-
 int cuda_tensor(struct tensor *t, int bf16, struct err *e)
 {
     size_t count;
@@ -307,6 +301,9 @@ static int cuda_launch(struct backend *be, const struct capture *r)
     return dev_launch(cuda_of(be)->stream, r);
 }
 
+#define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
+#include "ops_cuda.inc"
+#undef OPERATION
 extern const struct backend_ops backend_cuda;
 const struct backend_ops backend_cuda = {
     .name = "cuda",
@@ -323,19 +320,8 @@ const struct backend_ops backend_cuda = {
     .write = cuda_write,
     .sync = cuda_sync,
     .image = cuda_image,
-    .conv = &cuda_conv,
-    .dense = &cuda_dense,
-    .norm = &cuda_norm,
-    .act = &cuda_act,
-    .dropout = &cuda_dropout,
-    .softmax = &cuda_softmax,
-    .pool = &cuda_pool,
-    .join = &cuda_join,
-    .match = &cuda_match,
-    .center = &cuda_center,
-    .sgd = &cuda_sgd,
-    .images = &cuda_images,
-    .loss_ring = &cuda_loss_ring,
+#define OPERATION(name, provider) .name = &provider##_##name,
+#include "ops_cuda.inc"
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .launch = cuda_launch,

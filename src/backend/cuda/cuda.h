@@ -14,7 +14,10 @@
  * parameters are float in the same places. */
 #ifndef CUDA_CUDA_H
 #define CUDA_CUDA_H
-#include "backend/backend.h"
+#include "backend/linear.h"
+#include "backend/ops/center.h"
+#include "backend/ops/match.h"
+#include "core/crop.h"
 #include "device.h"
 
 #ifdef __cplusplus
@@ -74,8 +77,6 @@ static inline int cuda_is_wide(int bf16, size_t channels) { return channels % (b
 
 /* Sets layout and bytes of a tensor whose shape is set. Refuses 2^31 elements and more. */
 int cuda_tensor(struct tensor *, int bf16, struct err *);
-/* Zeroed memory for a plan's private struct. */
-int cuda_self(void **, size_t, struct err *);
 
 /* Weights: float, then the copy. */
 static inline size_t cuda_weight_bytes(const struct layout *l)
@@ -112,8 +113,8 @@ int kernel_convert(const struct cuda *, const void *from, int from_bf16, void *t
 int kernel_act(const struct cuda *, enum act, int bf16, const void *x, void *y, size_t n);
 int kernel_act_back(const struct cuda *, enum act, int bf16, const void *x, const void *y, const void *gy,
                     void *gx, size_t n, int add);
-/* act.cu: dropout over n elements of a tensor of c channels and hw pixels. */
-int kernel_destroy(const struct cuda *, int bf16, uint64_t key, const struct step_state *, double probability,
+/* dropout.cu: dropout over n elements of a tensor of c channels and hw pixels. */
+int kernel_dropout(const struct cuda *, int bf16, uint64_t key, const struct step_state *, double probability,
                    const void *x, void *y, size_t n, size_t c, size_t hw, int add);
 
 /* bias.cu: y = act(y + bias), n numbers of c channels, in place; bias may be NULL. */
@@ -185,20 +186,20 @@ int kernel_pool_average(const struct cuda *, int bf16, const struct pool_map *, 
 int kernel_pool_average_back(const struct cuda *, int bf16, const struct pool_map *, const void *gy, void *gx,
                              size_t rows, int add);
 
-/* join.cu: addition of b onto a, as struct add_desc has it. */
-struct join_map {
+/* add.cu: addition of b onto a, as struct add_desc has it. */
+struct add_map {
     unsigned ac, ah, aw, bc, bh, bw; /* channels and maps */
     unsigned up, down;               /* b is scattered by up and strided by down; one of them is 1 */
     int same;                        /* a and b have one shape */
     int b_bf16, act;
     float alpha, beta;
 };
-int kernel_add(const struct cuda *, int bf16, const struct join_map *, const void *a, const void *b,
-               void *out, size_t rows);
-/* g: gradients of a and b; either may be NULL, both may be one. */
-int kernel_add_back(const struct cuda *, int bf16, const struct join_map *, const void *y, const void *gy,
-                    void *const *g, const int *adds, size_t rows);
-/* join.cu: c channels of each pixel, from channel from_first of from_pitch to channel to_first of to_pitch.
+int kernel_add(const struct cuda *, int bf16, const struct add_map *, const void *a, const void *b, void *out,
+               size_t rows);
+/* Either gradient may be NULL, both may be one. */
+int kernel_add_back(const struct cuda *, int bf16, const struct add_map *, const void *y, const void *gy,
+                    void *ga, int add_a, void *gb, int add_b, size_t rows);
+/* concat.cu: c channels of each pixel, from channel from_first of from_pitch to channel to_first of to_pitch.
  */
 int kernel_channels(const struct cuda *, int from_bf16, const void *from, size_t from_pitch,
                     size_t from_first, int to_bf16, void *to, size_t to_pitch, size_t to_first, size_t c,
@@ -299,20 +300,5 @@ int kernel_record(const struct cuda *, const struct loss_ring_table *, struct st
 #ifdef __cplusplus
 }
 #endif
-
-/* ---- operations ---- */
-
-extern const struct linear_ops cuda_conv, cuda_dense;
-extern const struct norm_ops cuda_norm;
-extern const struct act_ops cuda_act;
-extern const struct dropout_ops cuda_dropout;
-extern const struct pool_ops cuda_pool;
-extern const struct join_ops cuda_join;
-extern const struct softmax_ops cuda_softmax;
-extern const struct match_ops cuda_match;
-extern const struct center_ops cuda_center;
-extern const struct sgd_ops cuda_sgd;
-extern const struct images_ops cuda_images;
-extern const struct loss_ring_ops cuda_loss_ring;
 
 #endif

@@ -1,6 +1,6 @@
 /* y = x W^T + b: a row of x is H,W,C, and so is a row of W. */
+#include "backend/ops/dense.h"
 #include "blas.h"
-#include "core/mem.h"
 #include "linear.h"
 
 struct dense {
@@ -9,24 +9,13 @@ struct dense {
     int add_gx;
 };
 
-static void destroy(struct linear_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     const struct shape in = d->in->shape;
-    *p = (struct linear_plan){ 0 };
-    TRY(cuda_self(&p->self, sizeof(struct dense), e));
+    TRY(op_plan_init(p, sizeof(struct dense), e));
     struct dense *s = p->self;
-    int rc = cuda_linear_plan(&s->linear, be, d, out, (size_t)in.h * (size_t)in.w, p, e);
-    if (rc) {
-        destroy(p);
-        return rc;
-    }
+    TRY(cuda_linear_plan(&s->linear, be, d, out, (size_t)in.h * (size_t)in.w, p, e));
     s->n = (size_t)in.n;
     s->n_back = (size_t)d->rows_back;
     s->inputs = shape_row(in);
@@ -42,10 +31,10 @@ static struct blas_product product(const struct dense *s, size_t m, size_t n, si
         struct blas_product){ .bf16 = l->bf16, .bf16_c = l->bf16, .tf32 = l->tf32, .m = m, .n = n, .k = k };
 }
 
-static int forward(const struct linear_plan *p, const void *x, const void *w, const real *bias, void *y,
-                   void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
-    (void)scratch;
+    (void)context;
     const struct dense *s = p->self;
     struct blas_product b = product(s, s->n, s->linear.outputs, s->inputs);
     b.tb = 1;
@@ -69,15 +58,13 @@ static int back_weights(const struct dense *s, const void *x, const void *gy, vo
     return blas_multiply(s->linear.cu->blas, &b, gy, x, gw);
 }
 
-static int backward(const struct linear_plan *p, const void *x, const void *w, const void *gy, void *gx,
-                    void *gw, real *gbias, int add, void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct dense *s = p->self;
     if (gx) TRY(back_data(s, w, gy, gx));
-    if (gw) TRY(back_weights(s, x, gy, gw, add));
-    return gbias ? cuda_linear_back_bias(&s->linear, gy, gbias, add, scratch) : OK;
+    if (gw) TRY(back_weights(s, x, gy, gw, context->add));
+    return gbias ? cuda_linear_back_bias(&s->linear, gy, gbias, context->add, context->scratch) : OK;
 }
 
-const struct linear_ops cuda_dense = {
-    plan, cuda_linear_pack, cuda_linear_unpack, forward, backward, destroy
-};
+const struct dense_ops cuda_dense = { { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward } };

@@ -2,7 +2,7 @@
 #include "core/mem.h"
 
 int cuda_linear_plan(struct linear *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
-                     size_t taps, struct linear_plan *p, struct err *e)
+                     size_t taps, struct op_plan *p, struct err *e)
 {
     const int bf16 = cuda_is_bf16(d->in);
     TRY(cuda_tensor(out, bf16, e));
@@ -36,13 +36,13 @@ static size_t place(const void *plan, size_t i)
     return (output * s->taps + tap) * s->inputs + input;
 }
 
-int cuda_linear_pack(const struct linear_plan *p, const real *host, void *w)
+int cuda_linear_pack(const struct op_plan *p, const real *host, void *w)
 {
     const struct linear *s = p->self;
     return cuda_pack(s->cu, &s->weights, host, w, place, s);
 }
 
-int cuda_linear_unpack(const struct linear_plan *p, const void *w, real *host)
+int cuda_linear_unpack(const struct op_plan *p, const void *w, real *host)
 {
     const struct linear *s = p->self;
     return cuda_unpack(s->cu, &s->weights, w, host, place, s);

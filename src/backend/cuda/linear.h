@@ -17,10 +17,10 @@ struct linear {
 
 /* out: shape set. Fills all but scratch_bytes and self of the plan. */
 int cuda_linear_plan(struct linear *, struct backend *, const struct linear_desc *, struct tensor *out,
-                     size_t taps, struct linear_plan *, struct err *);
+                     size_t taps, struct op_plan *, struct err *);
 /* self of the plan begins with a struct linear. */
-int cuda_linear_pack(const struct linear_plan *, const real *host, void *w);
-int cuda_linear_unpack(const struct linear_plan *, const void *w, real *host);
+int cuda_linear_pack(const struct op_plan *, const real *host, void *w);
+int cuda_linear_unpack(const struct op_plan *, const void *w, real *host);
 
 /* Bytes of scratch for the gradient of the bias. */
 size_t cuda_linear_scratch(const struct linear *);

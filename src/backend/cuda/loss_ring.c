@@ -1,22 +1,19 @@
 /* Losses that the host reads late: a ring on the device. */
+#include "backend/ops/loss_ring.h"
 #include "cuda.h"
-#include "core/mem.h"
 
 struct loss_ring {
     struct cuda *cu;
     struct loss_ring_table t;
 };
 
-static void destroy(struct loss_ring_plan *p)
+static void release(void *self)
 {
-    struct loss_ring *s = p->self;
-    if (!s) return;
+    struct loss_ring *s = self;
     dev_sync(s->cu->stream, NULL);
     dev_free(s->t.loss);
     dev_free(s->t.is_ce);
     dev_free(s->t.record);
-    mem_free(s);
-    p->self = NULL;
 }
 
 static size_t record_bytes(const struct loss_ring *s)
@@ -39,29 +36,28 @@ static int fill(struct loss_ring *s, const struct loss_ring_desc *d, struct err 
     return rc;
 }
 
-static int plan(struct backend *be, const struct loss_ring_desc *d, struct loss_ring_plan *p, struct err *e)
+static int plan(struct backend *be, const struct loss_ring_desc *d, struct op_plan *p, struct err *e)
 {
-    TRY(cuda_self(&p->self, sizeof(struct loss_ring), e));
+    TRY(op_plan_init(p, sizeof(struct loss_ring), e));
     struct loss_ring *s = p->self;
+    p->release = release;
     *s = (struct loss_ring){
         cuda_of(be),
         { .n = d->n, .capacity = d->capacity, .scored = d->scored, .parts = d->parts, .chance = d->chance }
     };
-    int rc = fill(s, d, e);
-    if (rc) destroy(p);
-    return rc;
+    return fill(s, d, e);
 }
 
-static int push(const struct loss_ring_plan *p, struct step_state *now, int last)
+static int push(const struct op_plan *p, struct step_state *state, int last)
 {
     const struct loss_ring *s = p->self;
-    return kernel_record(s->cu, &s->t, now, last);
+    return kernel_record(s->cu, &s->t, state, last);
 }
 
-static int pull(const struct loss_ring_plan *p, double *host)
+static int pull(const struct op_plan *p, double *host)
 {
     const struct loss_ring *s = p->self;
     return cuda_get(s->cu, host, s->t.record, record_bytes(s));
 }
 
-const struct loss_ring_ops cuda_loss_ring = { plan, push, pull, destroy };
+const struct loss_ring_ops cuda_loss_ring = { plan, push, pull };

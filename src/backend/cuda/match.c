@@ -1,6 +1,6 @@
 /* The matching loss: plans. */
+#include "backend/ops/match.h"
 #include "cuda.h"
-#include "core/mem.h"
 
 struct match {
     const struct cuda *cu;
@@ -46,16 +46,15 @@ static unsigned chunks_of(const struct cuda *cu, unsigned pools)
     return n < 1 ? 1 : n > 64 ? 64 : n;
 }
 
-static int plan(struct backend *be, const struct match_desc *d, struct match_plan *p, struct err *e)
+static int plan(struct backend *be, const struct match_desc *d, struct op_plan *p, struct err *e)
 {
-    *p = (struct match_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct match), e));
     const struct cuda *cu = cuda_of(be);
     const unsigned m1 = (unsigned)d->m1, m = m1 + (unsigned)d->m2;
     const unsigned pools = d->options.conditional ? (unsigned)d->classes : 1;
     if (m > 65535 || pools > 65535)
         return fail(e, E_ARG, "the matching loss of %u rows and %u classes: 65535 of either are the most", m,
                     pools);
-    TRY(cuda_self(&p->self, sizeof(struct match), e));
     struct match *s = p->self;
     s->cu = cu;
     s->job = (struct match_job){
@@ -75,37 +74,33 @@ static int plan(struct backend *be, const struct match_desc *d, struct match_pla
         .lambda = d->lambda,
         .warmup = d->warmup,
     };
-    p->workspace_bytes = lay_out(&s->job, NULL);
+    p->kept_bytes = lay_out(&s->job, NULL);
     return OK;
 }
 
-static int forward(const struct match_plan *p, const struct step_state *now, const void *x, const int *label,
-                   const struct match_memory *memory, int reuse_detached, double *match, void *workspace)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const struct match_memory *memory, double *match, void *kept)
 {
     const struct match *s = p->self;
     struct match_job job = s->job;
-    lay_out(&job, workspace);
-    job.now = now;
+    lay_out(&job, kept);
+    job.now = context->state;
     job.h = x;
-    job.label = label;
-    job.reuse_detached = reuse_detached;
+    job.label = context->label;
+    job.reuse_detached = context->reuse_detached;
     job.match = match;
     if (memory) job.old = *memory;
     return kernel_match(s->cu, &job);
 }
 
-static int backward(const struct match_plan *p, const void *workspace, void *gx, int add)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept, void *gx,
+                    int add)
 {
+    (void)context;
     const struct match *s = p->self;
     struct match_job job = s->job;
-    lay_out(&job, (char *)workspace);
+    lay_out(&job, (char *)(uintptr_t)kept);
     return kernel_match_back(s->cu, &job, gx, add);
 }
 
-static void destroy(struct match_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct match_ops cuda_match = { plan, forward, backward, destroy };
+const struct match_ops cuda_match = { plan, forward, backward };

@@ -1,8 +1,8 @@
 /* Batch normalisation: plans. Kept from forward to backward: mean and 1 / sqrt(var + eps) of each split, and
  * the bias. In scratch: what the blocks added up, then what one kernel leaves for the next. */
+#include "backend/ops/norm.h"
 #include "cuda.h"
 #include "backend/scalar.h"
-#include "core/mem.h"
 
 struct norm {
     const struct cuda *cu;
@@ -48,15 +48,14 @@ static struct norm_job back_of(struct norm_job j, const struct norm_desc *d)
     return j;
 }
 
-static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct norm_plan *p,
+static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    *p = (struct norm_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct norm), e));
     if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= d->in->shape.n))
         return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
                     d->rows_s1, d->in->shape.n);
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
-    TRY(cuda_self(&p->self, sizeof(struct norm), e));
     struct norm *s = p->self;
     *s = (struct norm){ .cu = cuda_of(be), .job = job_of(d), .train = d->train, .added = d->addend != NULL };
     s->back = back_of(s->job, d);
@@ -67,7 +66,7 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     p->fused = 1;
     if (!d->train) return OK;
     const size_t sums = partials(&s->job), back = partials(&s->back);
-    p->stats_bytes = (means(&s->job) + s->job.channels) * sizeof(float);
+    p->kept_bytes = (means(&s->job) + s->job.channels) * sizeof(float);
     p->scratch_bytes = ((sums > back ? sums : back) + means(&s->job)) * sizeof(float);
     return OK;
 }
@@ -79,15 +78,14 @@ static struct norm_at kept(const struct norm *s, const float *stats, const float
 
 static int adds(enum act act) { return is_relu_like(act); }
 
-static int forward(const struct norm_plan *p, const void *x, const void *addend, const real *scale,
-                   const real *bias, real *mean, real *var, double bn_momentum, void *stats, void *workspace,
-                   void *y, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const void *addend, const real *scale, const real *bias, real *mean, real *var,
+                   double bn_momentum, void *stats, void *y)
 {
-    (void)workspace;
     const struct norm *s = p->self;
     struct norm_at at = { mean, var, scale, bias, 1 };
     if (s->train) {
-        float *partial = scratch;
+        float *partial = context->scratch;
         int *fresh = (int *)(void *)(partial + partials(&s->job));
         TRY(kernel_norm_stats(s->cu, &s->job, x, bias, mean, var, bn_momentum, stats, partial, fresh));
         at = kept(s, stats, scale);
@@ -95,27 +93,21 @@ static int forward(const struct norm_plan *p, const void *x, const void *addend,
     return kernel_norm_apply(s->cu, &s->job, &at, x, addend, y);
 }
 
-static int backward(const struct norm_plan *p, const void *x, const void *y, const real *scale,
-                    const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
-                    real *gscale, real *gbias, int add, void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
+                    const real *scale, const void *stats, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias)
 {
-    (void)workspace;
     const struct norm *s = p->self;
     const struct norm_at at = kept(s, stats, scale);
-    float *partial = scratch, *mean_g = partial + partials(&s->back);
+    float *partial = context->scratch, *mean_g = partial + partials(&s->back);
     void *g = gaddend ? gaddend : gx; /* with an addend: where gy times the slope goes */
     if (!s->added) {
-        TRY(kernel_norm_sums(s->cu, &s->back, &at, x, gy, gscale, gbias, add, partial, mean_g));
+        TRY(kernel_norm_sums(s->cu, &s->back, &at, x, gy, gscale, gbias, context->add, partial, mean_g));
         return gx ? kernel_norm_back(s->cu, &s->back, &at, mean_g, x, gy, gx) : OK;
     }
-    TRY(kernel_norm_sums_added(s->cu, &s->back, &at, x, y, gy, g, gscale, gbias, add, partial, mean_g));
+    TRY(kernel_norm_sums_added(s->cu, &s->back, &at, x, y, gy, g, gscale, gbias, context->add, partial,
+                               mean_g));
     return gx ? kernel_norm_back(s->cu, &s->slopeless, &at, mean_g, x, g, gx) : OK;
 }
 
-static void destroy(struct norm_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct norm_ops cuda_norm = { plan, forward, backward, adds, destroy };
+const struct norm_ops cuda_norm = { plan, forward, backward, adds };

@@ -1,6 +1,6 @@
 /* Pooling: plans. */
+#include "backend/ops/pool.h"
 #include "cuda.h"
-#include "core/mem.h"
 
 struct pool {
     const struct cuda *cu;
@@ -10,12 +10,11 @@ struct pool {
     size_t rows, rows_back;
 };
 
-static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct pool_plan *p,
+static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    *p = (struct pool_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct pool), e));
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
-    TRY(cuda_self(&p->self, sizeof(struct pool), e));
     struct pool *s = p->self;
     const struct shape in = d->in->shape;
     *s = (struct pool){ .cu = cuda_of(be),
@@ -29,33 +28,28 @@ static int plan(struct backend *be, const struct pool_desc *d, struct tensor *ou
     s->map.stride = d->stride;
     s->map.offset = d->pad / 2;
     s->map.narrow = d->size <= 16;
-    if (d->train) p->workspace_bytes = shape_count(out->shape) * (s->map.narrow ? 1 : sizeof(uint32_t));
+    if (d->train) p->kept_bytes = shape_count(out->shape) * (s->map.narrow ? 1 : sizeof(uint32_t));
     return OK;
 }
 
-static int forward(const struct pool_plan *p, const void *x, void *y, void *workspace, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y,
+                   void *kept)
 {
-    (void)scratch;
+    (void)context;
     const struct pool *s = p->self;
     if (s->kind == POOL_AVERAGE) return kernel_pool_average(s->cu, s->bf16, &s->map, x, y, s->rows);
-    return kernel_pool_max(s->cu, s->bf16, &s->map, x, y, workspace, s->rows);
+    return kernel_pool_max(s->cu, s->bf16, &s->map, x, y, kept, s->rows);
 }
 
-static int backward(const struct pool_plan *p, const void *workspace, const void *gy, void *gx, int add,
-                    void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept,
+                    const void *gy, void *gx, int add)
 {
-    (void)scratch;
+    (void)context;
     const struct pool *s = p->self;
     if (!gx) return OK;
     if (s->kind == POOL_AVERAGE)
         return kernel_pool_average_back(s->cu, s->bf16, &s->map, gy, gx, s->rows_back, add);
-    return kernel_pool_max_back(s->cu, s->bf16, &s->map, workspace, gy, gx, s->rows_back, add);
+    return kernel_pool_max_back(s->cu, s->bf16, &s->map, kept, gy, gx, s->rows_back, add);
 }
 
-static void destroy(struct pool_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct pool_ops cuda_pool = { plan, forward, backward, destroy };
+const struct pool_ops cuda_pool = { plan, forward, backward };

@@ -1,4 +1,5 @@
 /* The update of all parameters: a table of them on the device. */
+#include "backend/ops/sgd.h"
 #include "cuda.h"
 #include "core/mem.h"
 
@@ -11,15 +12,12 @@ struct sgd {
     float momentum, average;
 };
 
-static void destroy(struct sgd_plan *p)
+static void release(void *self)
 {
-    struct sgd *s = p->self;
-    if (!s) return;
+    struct sgd *s = self;
     dev_sync(s->cu->stream, NULL);
     dev_free(s->part);
     dev_free(s->bad);
-    mem_free(s);
-    p->self = NULL;
 }
 
 static struct sgd_part part_of(const struct sgd_item *i, size_t before)
@@ -55,25 +53,24 @@ static int fill(struct sgd *s, const struct sgd_desc *d, struct err *e)
     return rc;
 }
 
-static int plan(struct backend *be, const struct sgd_desc *d, struct sgd_plan *p, struct err *e)
+static int plan(struct backend *be, const struct sgd_desc *d, struct op_plan *p, struct err *e)
 {
-    TRY(cuda_self(&p->self, sizeof(struct sgd), e));
+    TRY(op_plan_init(p, sizeof(struct sgd), e));
     struct sgd *s = p->self;
+    p->release = release;
     *s = (struct sgd){
         .cu = cuda_of(be), .n = d->n, .momentum = (float)d->momentum, .average = (float)d->average
     };
-    int rc = fill(s, d, e);
-    if (rc) destroy(p);
-    return rc;
+    return fill(s, d, e);
 }
 
-static int update(const struct sgd_plan *p, const struct step_state *now)
+static int update(const struct op_plan *p, const struct step_state *state)
 {
     const struct sgd *s = p->self;
-    return kernel_sgd(s->cu, s->part, s->n, s->chunks, s->momentum, s->average, now);
+    return kernel_sgd(s->cu, s->part, s->n, s->chunks, s->momentum, s->average, state);
 }
 
-static int check(const struct sgd_plan *p, int *first)
+static int check(const struct op_plan *p, int *first)
 {
     const struct sgd *s = p->self;
     size_t bytes = (size_t)s->n * sizeof *s->bad;
@@ -89,10 +86,10 @@ static int check(const struct sgd_plan *p, int *first)
     return rc;
 }
 
-static int guard(const struct sgd_plan *p, struct step_state *now)
+static int guard(const struct op_plan *p, struct step_state *state)
 {
     const struct sgd *s = p->self;
-    return kernel_finite(s->cu, s->part, s->n, s->chunks, s->bad, &now->stop);
+    return kernel_finite(s->cu, s->part, s->n, s->chunks, s->bad, &state->stop);
 }
 
-const struct sgd_ops cuda_sgd = { plan, update, check, guard, destroy };
+const struct sgd_ops cuda_sgd = { plan, update, check, guard };

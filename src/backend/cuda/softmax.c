@@ -1,6 +1,6 @@
 /* Softmax and cross-entropy: plans. */
+#include "backend/ops/softmax.h"
 #include "cuda.h"
-#include "core/mem.h"
 
 struct softmax {
     const struct cuda *cu;
@@ -8,16 +8,15 @@ struct softmax {
     int rows, rows_back;
 };
 
-static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct softmax_plan *p,
+static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    *p = (struct softmax_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct softmax), e));
     const struct shape in = d->in->shape;
     const size_t k = shape_row(in);
     if (d->groups < 1 || k % (size_t)d->groups)
         return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, k);
     TRY(cuda_tensor(out, 0, e));
-    TRY(cuda_self(&p->self, sizeof(struct softmax), e));
     *(struct softmax *)p->self = (struct softmax){
         .cu = cuda_of(be),
         .job = { .bf16 = cuda_is_bf16(d->in),
@@ -35,27 +34,21 @@ static int plan(struct backend *be, const struct softmax_desc *d, struct tensor 
     return OK;
 }
 
-static int forward(const struct softmax_plan *made, const void *x, const int *label, int scored, void *p,
-                   double *loss, void *scratch)
+static int forward(const struct op_plan *made, const struct op_context *context, const void *x, void *p,
+                   double *loss)
 {
     const struct softmax *s = made->self;
-    return kernel_softmax(s->cu, &s->job, (unsigned)s->rows, x, label, (unsigned)scored, p, scratch, loss);
+    return kernel_softmax(s->cu, &s->job, (unsigned)s->rows, x, context->label, (unsigned)context->scored, p,
+                          context->scratch, loss);
 }
 
-static int backward(const struct softmax_plan *made, const void *p, const int *label, int scored,
-                    const void *gy, void *gx, int add, void *scratch)
+static int backward(const struct op_plan *made, const struct op_context *context, const void *p,
+                    const void *gy, void *gx, int add)
 {
-    (void)scratch;
     const struct softmax *s = made->self;
-    return gx ? kernel_softmax_back(s->cu, &s->job, (unsigned)s->rows_back, p, label, (unsigned)scored, gy,
-                                    gx, add)
+    return gx ? kernel_softmax_back(s->cu, &s->job, (unsigned)s->rows_back, p, context->label,
+                                    (unsigned)context->scored, gy, gx, add)
               : OK;
 }
 
-static void destroy(struct softmax_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct softmax_ops cuda_softmax = { plan, forward, backward, destroy };
+const struct softmax_ops cuda_softmax = { plan, forward, backward };

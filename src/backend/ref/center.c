@@ -1,7 +1,7 @@
 /* Center loss: lambda/(2m) sum |h - c_y|^2 over the m scored rows, and its gradient lambda (h - c_y)/m. Works
  * in host memory, whatever the layout of the features, so that cpu can use it too. */
+#include "backend/ops/center.h"
 #include "ref.h"
-#include "core/mem.h"
 
 struct center {
     struct backend *be;
@@ -10,11 +10,10 @@ struct center {
     size_t d;
 };
 
-static int plan(struct backend *be, const struct center_desc *d, struct center_plan *p, struct err *e)
+static int plan(struct backend *be, const struct center_desc *d, struct op_plan *p, struct err *e)
 {
-    *p = (struct center_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct center), e));
     TRY(ref_bytes(d->in->shape, sizeof(real), &p->scratch_bytes, e));
-    TRY(ref_self(&p->self, sizeof(struct center), e));
     *(struct center *)p->self = (struct center){ be, *d, *d->in, shape_row(d->in->shape) };
     return OK;
 }
@@ -39,55 +38,51 @@ static void move_centers(const struct center *s, const struct center_state *stat
     }
 }
 
-static int forward(const struct center_plan *p, const void *x, const int *label, int scored, int move,
-                   int reuse_detached, const struct center_state *state, double *loss, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const struct center_state *state, double *loss)
 {
     const struct center *s = p->self;
-    const real *h = scratch;
+    const real *h = context->scratch;
+    const int hold = context->reuse_detached;
     double total = 0;
-    TRY(read_features(s, x, scored, scratch));
-    if (move) move_centers(s, state);
-    for (size_t i = 0; i < (size_t)scored; i++) {
-        const size_t j = (size_t)label[i];
+    TRY(read_features(s, x, context->scored, context->scratch));
+    if (!context->add && !hold) move_centers(s, state);
+    for (size_t i = 0; i < (size_t)context->scored; i++) {
+        const size_t j = (size_t)context->label[i];
         const real *c = state->centers + j * s->d;
         real *sum = state->sum + j * s->d;
-        if (!reuse_detached) state->count[j] += 1;
+        if (!hold) state->count[j] += 1;
         for (size_t t = 0; t < s->d; t++) {
             double z = (double)h[i * s->d + t] - (double)c[t];
             total += z * z;
-            if (!reuse_detached) sum[t] -= (real)z;
+            if (!hold) sum[t] -= (real)z;
         }
     }
     *loss = total / 2;
     return OK;
 }
 
-static int backward(const struct center_plan *p, const struct step_state *now, const void *x,
-                    const int *label, int scored, const struct center_state *state, void *gx, int add,
-                    void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x,
+                    const struct center_state *state, void *gx, int add)
 {
     const struct center *s = p->self;
-    const double share = warmup_share(s->desc.warmup, now->iteration, now->ce_average, s->desc.classes);
+    const double share =
+        warmup_share(s->desc.warmup, context->state->iteration, context->state->ce_average, s->desc.classes);
     const double lambda = s->desc.lambda * share;
     struct tensor to = s->in;
-    real *g = scratch;
-    TRY(read_features(s, x, scored, g));
+    real *g = context->scratch;
+    TRY(read_features(s, x, context->scored, g));
     for (size_t i = 0; i < (size_t)s->desc.rows_back; i++)
         for (size_t t = 0; t < s->d; t++) {
             real *at = &g[i * s->d + t];
-            *at = i < (size_t)scored
-                      ? (real)(lambda * ((double)*at - (double)state->centers[(size_t)label[i] * s->d + t]) /
-                               scored)
+            *at = i < (size_t)context->scored
+                      ? (real)(lambda *
+                               ((double)*at - (double)state->centers[(size_t)context->label[i] * s->d + t]) /
+                               context->scored)
                       : 0;
         }
     to.data = gx;
     return s->be->ops->write(s->be, &to, 0, s->desc.rows_back, g, add);
 }
 
-static void destroy(struct center_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct center_ops ref_center = { plan, forward, backward, destroy };
+const struct center_ops ref_center = { plan, forward, backward };

@@ -1,5 +1,6 @@
 /* Convolution, directly: for every plane of the result, the planes it depends on and the cells of the window
  * ("taps"). The innermost loops run along a row of pixels: simple to read, and they vectorise. */
+#include "backend/ops/conv.h"
 #include "ref.h"
 
 struct conv {
@@ -75,12 +76,12 @@ static ptrdiff_t window(const struct conv *s, int o, int c)
     return ((ptrdiff_t)o * inputs_of_group(s) + c) * taps(s);
 }
 
-static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    *p = (struct linear_plan){ 0 };
     struct shape in = d->in->shape, o = out->shape;
+    TRY(op_plan_init(p, sizeof(struct conv), e));
     if (d->groups < 1 || in.c % d->groups || o.c % d->groups)
         return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
                     d->groups, in.c, o.c);
@@ -92,7 +93,6 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     TRY(ref_bytes((struct shape){ 1, 1, o.h, o.w }, sizeof(double), &b, e));
     p->scratch_bytes = a > b ? a : b;
     p->fused = !d->train;
-    TRY(ref_self(&p->self, sizeof(struct conv), e));
     *(struct conv *)p->self = (struct conv){
         .in = in,
         .out = o,
@@ -116,11 +116,11 @@ static void filter(const struct conv *s, int n, int o, const real *x, const real
             tap_forward(s, tap_at(s, k), w[window(s, o, c) + k], x + ref_plane(s->in, n, first + c), sum);
 }
 
-static int forward(const struct linear_plan *p, const void *x, const void *w, const real *bias, void *y,
-                   void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
     const struct conv *s = p->self;
-    double *sum = scratch;
+    double *sum = context->scratch;
     ptrdiff_t pixels = (ptrdiff_t)s->out.h * s->out.w;
     for (int n = 0; n < s->out.n; n++)
         for (int o = 0; o < s->out.c; o++) {
@@ -181,14 +181,14 @@ static void back_bias(const struct conv *s, const real *gy, real *gbias, int add
     }
 }
 
-static int backward(const struct linear_plan *p, const void *x, const void *w, const void *gy, void *gx,
-                    void *gw, real *gbias, int add, void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct conv *s = p->self;
-    if (gx) back_data(s, w, gy, gx, scratch);
-    if (gw) back_weights(s, x, gy, gw, add, scratch);
-    if (gbias) back_bias(s, gy, gbias, add);
+    if (gx) back_data(s, w, gy, gx, context->scratch);
+    if (gw) back_weights(s, x, gy, gw, context->add, context->scratch);
+    if (gbias) back_bias(s, gy, gbias, context->add);
     return OK;
 }
 
-const struct linear_ops ref_conv = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_destroy };
+const struct conv_ops ref_conv = { { plan, ref_pack, ref_unpack, forward, backward } };

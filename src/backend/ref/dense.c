@@ -1,4 +1,5 @@
 /* y = W x + b. W is O x I, I = c*h*w: in memory as in the .weights file. */
+#include "backend/ops/dense.h"
 #include "ref.h"
 
 struct dense {
@@ -7,18 +8,17 @@ struct dense {
     enum act act; /* applied by forward */
 };
 
-static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct linear_plan *p,
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    *p = (struct linear_plan){ 0 };
     struct shape in = d->in->shape;
+    TRY(op_plan_init(p, sizeof(struct dense), e));
     TRY(ref_tensor(out, e));
     TRY(ref_bytes((struct shape){ out->shape.c, in.c, in.h, in.w }, sizeof(real), &p->weight_bytes, e));
     /* Scratch is a row of sums. */
     TRY(ref_bytes((struct shape){ 1, in.c, in.h, in.w }, sizeof(double), &p->scratch_bytes, e));
     p->fused = !d->train;
-    TRY(ref_self(&p->self, sizeof(struct dense), e));
     *(struct dense *)p->self = (struct dense){
         .rows = in.n,
         .rows_back = d->rows_back,
@@ -37,10 +37,10 @@ static double dot(const real *restrict a, const real *restrict b, ptrdiff_t n)
     return sum;
 }
 
-static int forward(const struct linear_plan *p, const void *x, const void *w, const real *bias, void *y,
-                   void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
-    (void)scratch;
+    (void)context;
     const struct dense *s = p->self;
     for (int n = 0; n < s->rows; n++)
         for (ptrdiff_t o = 0; o < s->outputs; o++) {
@@ -62,22 +62,23 @@ static void combine(const real *factor, ptrdiff_t skip, const real *row, ptrdiff
     for (ptrdiff_t i = 0; i < n; i++) ref_put(&to[i], sum[i], add);
 }
 
-static int backward(const struct linear_plan *p, const void *x, const void *w, const void *gy, void *gx,
-                    void *gw, real *gbias, int add, void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
+    int add = context->add;
+    double *sum = context->scratch;
     const struct dense *s = p->self;
     const real *g = gy;
     for (int n = 0; gx && n < s->rows_back; n++)
-        combine(g + n * s->outputs, 1, w, s->outputs, s->inputs, (real *)gx + n * s->inputs, s->add_gx,
-                scratch);
+        combine(g + n * s->outputs, 1, w, s->outputs, s->inputs, (real *)gx + n * s->inputs, s->add_gx, sum);
     for (ptrdiff_t o = 0; gw && o < s->outputs; o++)
-        combine(g + o, s->outputs, x, s->rows_back, s->inputs, (real *)gw + o * s->inputs, add, scratch);
+        combine(g + o, s->outputs, x, s->rows_back, s->inputs, (real *)gw + o * s->inputs, add, sum);
     for (ptrdiff_t o = 0; gbias && o < s->outputs; o++) {
-        double sum = 0;
-        for (int n = 0; n < s->rows_back; n++) sum += g[n * s->outputs + o];
-        ref_put(&gbias[o], sum, add);
+        double all = 0;
+        for (int n = 0; n < s->rows_back; n++) all += g[n * s->outputs + o];
+        ref_put(&gbias[o], all, add);
     }
     return OK;
 }
 
-const struct linear_ops ref_dense = { plan, ref_pack, ref_unpack, forward, backward, ref_linear_destroy };
+const struct dense_ops ref_dense = { { plan, ref_pack, ref_unpack, forward, backward } };

@@ -306,22 +306,30 @@ static size_t gradient_bytes(const struct match *s)
     return (bytes + 63) / 64 * 64;
 }
 
-static int plan(struct backend *be, const struct match_desc *d, struct match_plan *p, struct err *e)
+static void release(void *self)
 {
-    *p = (struct match_plan){ 0 };
+    struct match *s = self;
+    mem_free(s->h);
+    mem_free(s->label);
+    mem_free(s->sigma);
+}
+
+static int plan(struct backend *be, const struct match_desc *d, struct op_plan *p, struct err *e)
+{
+    TRY(op_plan_init(p, sizeof(struct match), e));
     size_t rows = (size_t)d->m1 + (size_t)d->m2, row = shape_row(d->in->shape), n,
            work = match_bytes((int)rows);
     if (!work || mem_mul(rows * row, sizeof(real), &n) || mem_add(n, work, &n) || n > PTRDIFF_MAX - 64)
         return fail(e, E_MEM, "the pairs of %zu rows do not fit into memory", rows);
-    TRY(ref_self(&p->self, sizeof(struct match), e));
     struct match *s = p->self;
     *s = (struct match){ .be = be, .desc = *d, .in = *d->in, .d = row };
+    p->release = release;
     s->h = mem_alloc(rows * row, sizeof *s->h);
     s->label = mem_alloc((size_t)d->m2, sizeof *s->label);
     s->sigma = mem_alloc((size_t)d->classes, sizeof *s->sigma);
     if (!s->h || !s->label || !s->sigma)
         return fail(e, E_MEM, "not enough memory to match %zu rows of %zu features", rows, row);
-    p->workspace_bytes = gradient_bytes(s) + work;
+    p->kept_bytes = gradient_bytes(s) + work;
     return OK;
 }
 
@@ -352,58 +360,50 @@ static int collect(struct match *s, const void *x, const int *label, const struc
     return OK;
 }
 
-static int forward(const struct match_plan *p, const struct step_state *now, const void *x, const int *label,
-                   const struct match_memory *memory, int reuse_detached, double *match, void *workspace)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const struct match_memory *memory, double *match, void *kept)
 {
     struct match *s = p->self;
     const struct match_desc *d = &s->desc;
-    const int applies = now->iteration % (uint64_t)d->every == 0, first = d->gradient_first;
+    const int applies = context->state->iteration % (uint64_t)d->every == 0, first = d->gradient_first;
     const size_t m1 = (size_t)d->m1 * s->d;
-    real *g = workspace;
+    real *g = kept;
     memset(g, 0, gradient_bytes(s));
     s->learners = 0;
     *match = -1;
-    if (applies || memory) TRY(collect(s, x, label, memory, reuse_detached && first));
+    if (applies || memory) TRY(collect(s, x, context->label, memory, context->reuse_detached && first));
     if (!applies || !s->m2) return OK;
     const struct match_problem problem = {
         .options = d->options,
         .classes = d->classes,
         .d = (int)s->d,
-        .half = { { s->h, label, d->m1, g },
-                  { s->h + m1, memory ? s->label : label + d->m1, s->m2, first ? NULL : g + m1 } },
+        .half = { { s->h, context->label, d->m1, g },
+                  { s->h + m1, memory ? s->label : context->label + d->m1, s->m2, first ? NULL : g + m1 } },
         .sigma = s->sigma,
-        .reuse_sigma = reuse_detached,
+        .reuse_sigma = context->reuse_detached,
         .threads = s->be->threads,
-        .work = (char *)workspace + gradient_bytes(s),
+        .work = (char *)kept + gradient_bytes(s),
     };
     if (match_compute(&problem, match)) {
         *match = NAN;
         return OK;
     }
-    const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
+    const double share =
+        warmup_share(d->warmup, context->state->iteration, context->state->ce_average, d->classes);
     const real factor = (real)(d->lambda * share * d->every);
     s->learners = first ? d->m1 : d->m1 + d->m2;
     for (size_t i = 0; i < (size_t)s->learners * s->d; i++) g[i] *= factor;
     return OK;
 }
 
-static int backward(const struct match_plan *p, const void *workspace, void *gx, int add)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept, void *gx,
+                    int add)
 {
+    (void)context;
     const struct match *s = p->self;
     struct tensor to = s->in;
     to.data = gx;
-    return s->be->ops->write(s->be, &to, 0, add ? s->learners : s->desc.rows_back, workspace, add);
+    return s->be->ops->write(s->be, &to, 0, add ? s->learners : s->desc.rows_back, kept, add);
 }
 
-static void destroy(struct match_plan *p)
-{
-    struct match *s = p->self;
-    if (!s) return;
-    mem_free(s->h);
-    mem_free(s->label);
-    mem_free(s->sigma);
-    mem_free(s);
-    p->self = NULL;
-}
-
-const struct match_ops ref_match = { plan, forward, backward, destroy };
+const struct match_ops ref_match = { plan, forward, backward };

@@ -4,7 +4,7 @@
 #ifndef REF_MATCH_H
 #define REF_MATCH_H
 #include <stddef.h>
-#include "backend/backend.h"
+#include "backend/ops/match.h"
 
 struct match_half {
     const real *h;    /* m rows of d features */

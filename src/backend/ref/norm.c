@@ -3,8 +3,8 @@
  * With root = sqrt(var + eps), u = (x - mean) / root and g = dLoss/d(scale * u + bias), over the N values
  * of a channel (the chain rule of Ioffe and Szegedy 2015, its three terms put together):
  *   dLoss/dx = scale / root * (g - sum(g) / N - u * sum(g * u) / N) */
+#include "backend/ops/norm.h"
 #include "ref.h"
-#include "core/mem.h"
 
 #define EPS 1e-5
 
@@ -30,20 +30,19 @@ static double split_count(const struct norm *s, int split)
     return (double)(split_to(s, split) - split_from(s, split)) * (double)pixels(s);
 }
 
-static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct norm_plan *p,
+static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    *p = (struct norm_plan){ 0 };
     struct shape in = d->in->shape;
+    TRY(op_plan_init(p, sizeof(struct norm), e));
     if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= in.n))
         return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
                     d->rows_s1, in.n);
     TRY(ref_tensor(out, e));
     if (d->train)
-        TRY(ref_bytes((struct shape){ d->splits, in.c, 1, 1 }, sizeof(struct moments), &p->stats_bytes, e));
+        TRY(ref_bytes((struct shape){ d->splits, in.c, 1, 1 }, sizeof(struct moments), &p->kept_bytes, e));
     p->fused = 1;
-    TRY(ref_self(&p->self, sizeof(struct norm), e));
     *(struct norm *)p->self = (struct norm){ in, d->train, d->splits, d->rows_s1, d->rows_back, d->act };
     return OK;
 }
@@ -98,19 +97,18 @@ static void follow(const struct norm *s, const struct moments *stats, int c, dou
     var[c] = (real)(var[c] + bn_momentum * (v - var[c]));
 }
 
-static int forward(const struct norm_plan *p, const void *x, const void *addend, const real *scale,
-                   const real *bias, real *mean, real *var, double bn_momentum, void *stats, void *workspace,
-                   void *y, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const void *addend, const real *scale, const real *bias, real *mean, real *var,
+                   double bn_momentum, void *kept, void *y)
 {
-    (void)addend;
-    (void)workspace, (void)scratch;
+    (void)context, (void)addend;
     const struct norm *s = p->self;
     if (!s->train) {
         for (int c = 0; c < s->shape.c; c++)
             apply(s, 0, s->shape.n, c, (struct moments){ mean[c], var[c] }, scale[c], bias[c], x, y);
         return OK;
     }
-    struct moments *m = stats;
+    struct moments *m = kept;
     if (never_updated(s, var)) bn_momentum = 1;
     for (int c = 0; c < s->shape.c; c++) {
         for (int i = 0; i < s->splits; i++) {
@@ -154,14 +152,13 @@ static void spread(const struct norm *s, int split, int c, struct moments m, str
         }
 }
 
-static int backward(const struct norm_plan *p, const void *x, const void *y, const real *scale,
-                    const void *stats, const void *workspace, const void *gy, void *gx, void *gaddend,
-                    real *gscale, real *gbias, int add, void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
+                    const real *scale, const void *kept, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias)
 {
     (void)gaddend;
-    (void)workspace, (void)scratch;
     const struct norm *s = p->self;
-    const struct moments *m = stats;
+    const struct moments *m = kept;
     for (int c = 0; c < s->shape.c; c++) {
         struct sums all = { 0, 0 };
         for (int i = 0; i < s->splits && split_to(s, i) <= s->rows_back; i++) {
@@ -171,18 +168,10 @@ static int backward(const struct norm_plan *p, const void *x, const void *y, con
             all.g += sum.g;
             all.gu += sum.gu;
         }
-        ref_put(&gscale[c], all.gu, add);
-        ref_put(&gbias[c], all.g, add);
+        ref_put(&gscale[c], all.gu, context->add);
+        ref_put(&gbias[c], all.g, context->add);
     }
     return OK;
 }
 
-static void destroy(struct norm_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct norm_ops ref_norm = {
-    .plan = plan, .forward = forward, .backward = backward, .destroy = destroy
-};
+const struct norm_ops ref_norm = { .plan = plan, .forward = forward, .backward = backward };

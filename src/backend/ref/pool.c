@@ -1,6 +1,6 @@
 /* Maximum over windows, average over the whole map. Both work plane by plane. */
+#include "backend/ops/pool.h"
 #include "ref.h"
-#include "core/mem.h"
 
 struct pool {
     struct shape in, out;
@@ -8,15 +8,14 @@ struct pool {
     int size, stride, offset, rows_back; /* windows start at i * stride - offset */
 };
 
-static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct pool_plan *p,
+static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    *p = (struct pool_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct pool), e));
     TRY(ref_tensor(out, e));
     if (d->train && d->kind == POOL_MAX) /* for each output, the index of its maximum in the input plane */
-        TRY(ref_bytes(out->shape, sizeof(ptrdiff_t), &p->workspace_bytes, e));
-    TRY(ref_self(&p->self, sizeof(struct pool), e));
+        TRY(ref_bytes(out->shape, sizeof(ptrdiff_t), &p->kept_bytes, e));
     *(struct pool *)p->self = (struct pool){
         .in = d->in->shape,
         .out = out->shape,
@@ -56,15 +55,16 @@ static void plane_max(const struct pool *s, const real *x, real *y, ptrdiff_t *w
         }
 }
 
-static int forward(const struct pool_plan *p, const void *x, void *y, void *workspace, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y,
+                   void *kept)
 {
-    (void)scratch;
+    (void)context;
     const struct pool *s = p->self;
     for (ptrdiff_t k = 0; k < planes(s, s->in.n); k++) {
         const real *from = (const real *)x + k * pixels(s->in);
         real *to = (real *)y + k * pixels(s->out);
         if (s->kind == POOL_MAX) {
-            plane_max(s, from, to, workspace ? (ptrdiff_t *)workspace + k * pixels(s->out) : NULL);
+            plane_max(s, from, to, kept ? (ptrdiff_t *)kept + k * pixels(s->out) : NULL);
             continue;
         }
         double sum = 0;
@@ -74,10 +74,10 @@ static int forward(const struct pool_plan *p, const void *x, void *y, void *work
     return OK;
 }
 
-static int backward(const struct pool_plan *p, const void *workspace, const void *gy, void *gx, int add,
-                    void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept,
+                    const void *gy, void *gx, int add)
 {
-    (void)scratch;
+    (void)context;
     const struct pool *s = p->self;
     for (ptrdiff_t k = 0; gx && k < planes(s, s->rows_back); k++) {
         const real *g = (const real *)gy + k * pixels(s->out);
@@ -85,16 +85,10 @@ static int backward(const struct pool_plan *p, const void *workspace, const void
         double rest = s->kind == POOL_MAX ? 0 : *g / (double)pixels(s->in);
         for (ptrdiff_t i = 0; i < pixels(s->in); i++) ref_put(&to[i], rest, add);
         if (s->kind != POOL_MAX) continue;
-        const ptrdiff_t *where = (const ptrdiff_t *)workspace + k * pixels(s->out);
+        const ptrdiff_t *where = (const ptrdiff_t *)kept + k * pixels(s->out);
         for (ptrdiff_t i = 0; i < pixels(s->out); i++) ref_put(&to[where[i]], g[i], 1);
     }
     return OK;
 }
 
-static void destroy(struct pool_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct pool_ops ref_pool = { plan, forward, backward, destroy };
+const struct pool_ops ref_pool = { plan, forward, backward };

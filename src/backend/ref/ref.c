@@ -20,28 +20,16 @@ int ref_tensor(struct tensor *t, struct err *e)
     return ref_bytes(t->shape, sizeof(real), &t->bytes, e);
 }
 
-int ref_self(void **self, size_t bytes, struct err *e)
-{
-    *self = mem_alloc(1, bytes);
-    return *self ? OK : fail(e, E_MEM, "no memory to plan an operation (%zu bytes)", bytes);
-}
-
-int ref_pack(const struct linear_plan *p, const real *host, void *w)
+int ref_pack(const struct op_plan *p, const real *host, void *w)
 {
     memcpy(w, host, p->weight_bytes);
     return OK;
 }
 
-int ref_unpack(const struct linear_plan *p, const void *w, real *host)
+int ref_unpack(const struct op_plan *p, const void *w, real *host)
 {
     memcpy(host, w, p->weight_bytes);
     return OK;
-}
-
-void ref_linear_destroy(struct linear_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
 }
 
 static const char *version(void)
@@ -119,6 +107,9 @@ static int image(struct backend *be, struct tensor *t, struct err *e)
     return ref_tensor(t, e);
 }
 
+#define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
+#include "ops_ref.inc"
+#undef OPERATION
 extern const struct backend_ops backend_ref;
 const struct backend_ops backend_ref = {
     .name = "ref",
@@ -135,15 +126,6 @@ const struct backend_ops backend_ref = {
     .write = write_rows,
     .sync = sync_device,
     .image = image,
-    .conv = &ref_conv,
-    .dense = &ref_dense,
-    .norm = &ref_norm,
-    .act = &ref_act,
-    .dropout = &ref_dropout,
-    .pool = &ref_pool,
-    .join = &ref_join,
-    .softmax = &ref_softmax,
-    .match = &ref_match,
-    .center = &ref_center,
-    .sgd = &ref_sgd,
+#define OPERATION(name, provider) .name = &provider##_##name,
+#include "ops_ref.inc"
 };

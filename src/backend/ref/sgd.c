@@ -1,7 +1,7 @@
 /* Stochastic gradient descent with momentum and weight decay. */
-#include "ref.h"
+#include "backend/ops/sgd.h"
 #include <string.h>
-#include "core/mem.h"
+#include "ref.h"
 
 struct sgd {
     double momentum, average;
@@ -9,10 +9,10 @@ struct sgd {
     struct sgd_item item[];
 };
 
-static int plan(struct backend *be, const struct sgd_desc *d, struct sgd_plan *p, struct err *e)
+static int plan(struct backend *be, const struct sgd_desc *d, struct op_plan *p, struct err *e)
 {
     (void)be;
-    TRY(ref_self(&p->self, sizeof(struct sgd) + (size_t)d->n * sizeof *d->item, e));
+    TRY(op_plan_init(p, sizeof(struct sgd) + (size_t)d->n * sizeof *d->item, e));
     struct sgd *s = p->self;
     *s = (struct sgd){ d->momentum, d->average, d->n };
     if (d->n) memcpy(s->item, d->item, (size_t)d->n * sizeof *d->item);
@@ -30,10 +30,10 @@ static void move(const struct sgd *s, const struct sgd_item *i, double rate)
     }
 }
 
-static int update(const struct sgd_plan *p, const struct step_state *now)
+static int update(const struct op_plan *p, const struct step_state *state)
 {
     const struct sgd *s = p->self;
-    for (int i = 0; i < s->n; i++) move(s, &s->item[i], now->rate * s->item[i].rate);
+    for (int i = 0; i < s->n; i++) move(s, &s->item[i], state->rate * s->item[i].rate);
     return OK;
 }
 
@@ -45,7 +45,7 @@ static int finite_all(const struct sgd_item *i)
     return 1;
 }
 
-static int check(const struct sgd_plan *p, int *bad)
+static int check(const struct op_plan *p, int *bad)
 {
     const struct sgd *s = p->self;
     *bad = -1;
@@ -54,10 +54,4 @@ static int check(const struct sgd_plan *p, int *bad)
     return OK;
 }
 
-static void destroy(struct sgd_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct sgd_ops ref_sgd = { .plan = plan, .update = update, .check = check, .destroy = destroy };
+const struct sgd_ops ref_sgd = { .plan = plan, .update = update, .check = check };

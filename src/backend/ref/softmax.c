@@ -1,8 +1,8 @@
 /* Softmax and cross-entropy. A row is K = c*h*w logits in equal groups. In a group, with temperature T,
  * z = x / T, truth t, and t' the sum of t over the group:
  *   log p_k = z_k - log sum exp z,  loss = -sum t_k log p_k,  dloss/dx_k = (t' p_k - t_k) / T */
+#include "backend/ops/softmax.h"
 #include "ref.h"
-#include "core/mem.h"
 
 struct softmax {
     int rows, rows_back, groups;
@@ -11,16 +11,15 @@ struct softmax {
     double on, off; /* truth of the class, and of every other one */
 };
 
-static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct softmax_plan *p,
+static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    *p = (struct softmax_plan){ 0 };
+    TRY(op_plan_init(p, sizeof(struct softmax), e));
     ptrdiff_t k = (ptrdiff_t)shape_row(d->in->shape);
     if (d->groups < 1 || k % d->groups)
         return fail(e, E_ARG, "softmax: groups=%d does not divide the %td inputs", d->groups, k);
     TRY(ref_tensor(out, e));
-    TRY(ref_self(&p->self, sizeof(struct softmax), e));
     *(struct softmax *)p->self = (struct softmax){
         .rows = d->in->shape.n,
         .rows_back = d->rows_back,
@@ -55,19 +54,22 @@ static double group_forward(const struct softmax *s, ptrdiff_t first, const real
     return loss;
 }
 
-static int forward(const struct softmax_plan *made, const void *x, const int *label, int scored, void *p,
-                   double *loss, void *scratch)
+static int label_of(const struct op_context *context, int row)
 {
-    (void)scratch;
+    return context->label && row < context->scored ? context->label[row] : NO_LABEL;
+}
+
+static int forward(const struct op_plan *made, const struct op_context *context, const void *x, void *p,
+                   double *loss)
+{
     const struct softmax *s = made->self;
     double total = 0;
     for (int n = 0; n < s->rows; n++)
         for (int g = 0; g < s->groups; g++) {
             ptrdiff_t first = g * s->length, at = n * s->groups * s->length + first;
-            int l = label && n < scored ? label[n] : NO_LABEL;
-            total += group_forward(s, first, (const real *)x + at, l, (real *)p + at);
+            total += group_forward(s, first, (const real *)x + at, label_of(context, n), (real *)p + at);
         }
-    if (label) *loss = total;
+    if (context->label) *loss = total;
     return OK;
 }
 
@@ -87,25 +89,18 @@ static void group_back(const struct softmax *s, ptrdiff_t first, const real *p, 
     }
 }
 
-static int backward(const struct softmax_plan *made, const void *p, const int *label, int scored,
-                    const void *gy, void *gx, int add, void *scratch)
+static int backward(const struct op_plan *made, const struct op_context *context, const void *p,
+                    const void *gy, void *gx, int add)
 {
-    (void)scratch;
     const struct softmax *s = made->self;
     for (int n = 0; gx && n < s->rows_back; n++)
         for (int g = 0; g < s->groups; g++) {
             ptrdiff_t first = g * s->length, at = n * s->groups * s->length + first;
-            int l = label && n < scored ? label[n] : NO_LABEL;
-            group_back(s, first, (const real *)p + at, l, l == NO_LABEL ? 0 : 1.0 / scored,
+            int l = label_of(context, n);
+            group_back(s, first, (const real *)p + at, l, l == NO_LABEL ? 0 : 1.0 / context->scored,
                        gy ? (const real *)gy + at : NULL, (real *)gx + at, add);
         }
     return OK;
 }
 
-static void destroy(struct softmax_plan *p)
-{
-    mem_free(p->self);
-    p->self = NULL;
-}
-
-const struct softmax_ops ref_softmax = { plan, forward, backward, destroy };
+const struct softmax_ops ref_softmax = { plan, forward, backward };

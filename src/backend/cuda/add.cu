@@ -1,11 +1,11 @@
-/* Addition and concatenation: a thread takes V channels of a pixel. */
+/* Addition: a thread takes V channels of a pixel. */
 #include "kernel.h"
 
 /* b may be of the other type: only where V is 1. */
-DEVICE int type_of_b(int bf16, unsigned V, const struct join_map *m) { return V > 1 ? bf16 : m->b_bf16; }
+DEVICE int type_of_b(int bf16, unsigned V, const struct add_map *m) { return V > 1 ? bf16 : m->b_bf16; }
 
 /* The element of b that meets channel c of pixel p of a (pixels of all rows are counted through), or -1. */
-DEVICE int64_t partner_of_a(const struct join_map *m, unsigned p, unsigned c)
+DEVICE int64_t partner_of_a(const struct add_map *m, unsigned p, unsigned c)
 {
     if (m->same) return (int64_t)p * m->ac + c;
     const unsigned row = p / (m->ah * m->aw), y = p / m->aw % m->ah, x = p % m->aw;
@@ -14,15 +14,14 @@ DEVICE int64_t partner_of_a(const struct join_map *m, unsigned p, unsigned c)
 }
 
 /* And the other way round. */
-DEVICE int64_t partner_of_b(const struct join_map *m, unsigned p, unsigned c)
+DEVICE int64_t partner_of_b(const struct add_map *m, unsigned p, unsigned c)
 {
     const unsigned row = p / (m->bh * m->bw), y = p / m->bw % m->bh, x = p % m->bw;
     if (c >= m->ac || y % m->down || x % m->down) return -1;
     return ((int64_t)(row * m->ah + y / m->down * m->up) * m->aw + x / m->down * m->up) * m->ac + c;
 }
 
-DEVICE void add(int bf16, unsigned V, struct join_map m, const void *a, const void *b, void *out,
-                size_t items)
+DEVICE void add(int bf16, unsigned V, struct add_map m, const void *a, const void *b, void *out, size_t items)
 {
     PHASE GRID_LOOP(i, items)
     {
@@ -36,7 +35,7 @@ DEVICE void add(int bf16, unsigned V, struct join_map m, const void *a, const vo
         store(bf16, V, out, i * V, f);
     }
 }
-FOUR_KERNELS(add, LIST(struct join_map m, const void *a, const void *b, void *out, size_t items),
+FOUR_KERNELS(add, LIST(struct add_map m, const void *a, const void *b, void *out, size_t items),
              LIST(m, a, b, out, items))
 
 /* V gradients before the activation. */
@@ -57,7 +56,7 @@ DEVICE void put_times(int bf16, unsigned V, void *p, size_t i, const float *g, f
 }
 
 /* Over the elements of a. gb is given only where a and b have one shape; it may be ga, which comes first. */
-DEVICE void add_back_a(int bf16, unsigned V, struct join_map m, const void *y, const void *gy, void *ga,
+DEVICE void add_back_a(int bf16, unsigned V, struct add_map m, const void *y, const void *gy, void *ga,
                        int add_a, void *gb, int add_b, size_t items)
 {
     PHASE GRID_LOOP(i, items)
@@ -71,12 +70,12 @@ DEVICE void add_back_a(int bf16, unsigned V, struct join_map m, const void *y, c
     }
 }
 FOUR_KERNELS(add_back_a,
-             LIST(struct join_map m, const void *y, const void *gy, void *ga, int add_a, void *gb, int add_b,
+             LIST(struct add_map m, const void *y, const void *gy, void *ga, int add_a, void *gb, int add_b,
                   size_t items),
              LIST(m, y, gy, ga, add_a, gb, add_b, items))
 
 /* Over the elements of b, of another shape than a. */
-DEVICE void add_back_b(int bf16, unsigned V, struct join_map m, const void *y, const void *gy, void *gb,
+DEVICE void add_back_b(int bf16, unsigned V, struct add_map m, const void *y, const void *gy, void *gb,
                        int add_b, size_t items)
 {
     PHASE GRID_LOOP(i, items)
@@ -89,34 +88,16 @@ DEVICE void add_back_b(int bf16, unsigned V, struct join_map m, const void *y, c
     }
 }
 FOUR_KERNELS(add_back_b,
-             LIST(struct join_map m, const void *y, const void *gy, void *gb, int add_b, size_t items),
+             LIST(struct add_map m, const void *y, const void *gy, void *gb, int add_b, size_t items),
              LIST(m, y, gy, gb, add_b, items))
 
-/* Channels of pixels between tensors of pitch pf and pt channels. */
-DEVICE void channels(int bf16, unsigned V, const void *from, unsigned pf, int to_bf16, void *to, unsigned pt,
-                     unsigned c, size_t items, int add)
-{
-    PHASE GRID_LOOP(i, items)
-    {
-        const unsigned groups = c / V;
-        const size_t pixel = (unsigned)i / groups, at = (unsigned)i % groups * V;
-        float f[8];
-        load(bf16, V, from, pixel * pf + at, f);
-        put(V > 1 ? bf16 : to_bf16, V, to, pixel * pt + at, f, add);
-    }
-}
-FOUR_KERNELS(channels,
-             LIST(const void *from, unsigned pf, int to_bf16, void *to, unsigned pt, unsigned c, size_t items,
-                  int add),
-             LIST(from, pf, to_bf16, to, pt, c, items, add))
-
-static unsigned width(int bf16, const struct join_map *m)
+static unsigned width(int bf16, const struct add_map *m)
 {
     return bf16 != m->b_bf16 || !cuda_is_wide(bf16, m->ac) || !cuda_is_wide(bf16, m->bc) ? 1 : bf16 ? 8 : 4;
 }
 
 LAUNCHERS
-int kernel_add(const struct cuda *cu, int bf16, const struct join_map *m, const void *a, const void *b,
+int kernel_add(const struct cuda *cu, int bf16, const struct add_map *m, const void *a, const void *b,
                void *out, size_t rows)
 {
     const unsigned V = width(bf16, m);
@@ -125,31 +106,17 @@ int kernel_add(const struct cuda *cu, int bf16, const struct join_map *m, const 
     return OK;
 }
 
-int kernel_add_back(const struct cuda *cu, int bf16, const struct join_map *m, const void *y, const void *gy,
-                    void *const *g, const int *adds, size_t rows)
+int kernel_add_back(const struct cuda *cu, int bf16, const struct add_map *m, const void *y, const void *gy,
+                    void *ga, int add_a, void *gb, int add_b, size_t rows)
 {
     const unsigned V = width(bf16, m);
     const size_t a = rows * m->ah * m->aw * (m->ac / V), b = rows * m->bh * m->bw * (m->bc / V);
-    void *both = m->same ? g[1] : NULL;
-    if (g[0] || both)
-        LAUNCH_FOUR(cu, add_back_a, bf16, V > 1, blocks_for(cu, a), 1, THREADS, *m, y, gy, g[0], adds[0],
-                    both, adds[1], a);
-    if (g[1] && !both)
-        LAUNCH_FOUR(cu, add_back_b, bf16, V > 1, blocks_for(cu, b), 1, THREADS, *m, y, gy, g[1], adds[1], b);
-    return OK;
-}
-
-int kernel_channels(const struct cuda *cu, int from_bf16, const void *from, size_t from_pitch,
-                    size_t from_first, int to_bf16, void *to, size_t to_pitch, size_t to_first, size_t c,
-                    size_t pixels, int add)
-{
-    const int wide = from_bf16 == to_bf16 && cuda_is_wide(from_bf16, c) &&
-                     cuda_is_wide(from_bf16, from_pitch) && cuda_is_wide(from_bf16, to_pitch) &&
-                     cuda_is_wide(from_bf16, from_first) && cuda_is_wide(from_bf16, to_first);
-    const size_t items = pixels * (wide ? c / (from_bf16 ? 8 : 4) : c);
-    LAUNCH_FOUR(cu, channels, from_bf16, wide, blocks_for(cu, items), 1, THREADS,
-                (const char *)from + from_first * cuda_element(from_bf16), (unsigned)from_pitch, to_bf16,
-                (char *)to + to_first * cuda_element(to_bf16), (unsigned)to_pitch, (unsigned)c, items, add);
+    void *both = m->same ? gb : NULL;
+    if (ga || both)
+        LAUNCH_FOUR(cu, add_back_a, bf16, V > 1, blocks_for(cu, a), 1, THREADS, *m, y, gy, ga, add_a, both,
+                    add_b, a);
+    if (gb && !both)
+        LAUNCH_FOUR(cu, add_back_b, bf16, V > 1, blocks_for(cu, b), 1, THREADS, *m, y, gy, gb, add_b, b);
     return OK;
 }
 LAUNCHERS_END

@@ -1,0 +1,60 @@
+#include "backend/ops/concat.h"
+#include "cpu.h"
+
+struct concat {
+    const struct cpu *cpu;
+    size_t rows, rows_back;
+    struct memory_format out;
+    int nin;
+    struct memory_format in[];
+};
+
+static int concat_plan(struct backend *be, const struct concat_desc *d, struct tensor *out,
+                       struct op_plan *plan, struct err *e)
+{
+    const struct layout *first = d->in[0]->layout;
+    int known;
+    TRY(op_plan_init(plan, sizeof(struct concat) + (size_t)d->nin * sizeof(struct memory_format), e));
+    TRY(format_tensor(out, format_layout(out->shape, first ? first->block : 1, &known), e));
+    struct concat *s = plan->self;
+    s->cpu = cpu_of(be);
+    s->rows = (size_t)out->shape.n;
+    s->rows_back = (size_t)d->rows_back;
+    s->out = format_of(out->shape, out->layout);
+    s->nin = d->nin;
+    for (int i = 0; i < d->nin; i++) s->in[i] = format_of(d->in[i]->shape, d->in[i]->layout);
+    return OK;
+}
+
+static int concat_forward(const struct op_plan *plan, const struct op_context *context, const void *const *x,
+                          void *y)
+{
+    (void)context;
+    const struct concat *s = plan->self;
+    struct view to = { s->out, 0, y };
+    for (int i = 0; i < s->nin; to.at += s->in[i++].c) {
+        struct view from = { s->in[i], 0, (float *)x[i] };
+        format_copy(s->cpu, &to, &from, s->rows, s->in[i].c, 0);
+    }
+    format_pad(s->cpu, &s->out, s->rows, y);
+    return OK;
+}
+
+static int concat_backward(const struct op_plan *plan, const struct op_context *context, const void *gy,
+                           void *const *gx, const int *add)
+{
+    (void)context;
+    const struct concat *s = plan->self;
+    struct view from = { s->out, 0, (float *)gy };
+    for (int i = 0; i < s->nin; from.at += s->in[i++].c) {
+        struct view to = { s->in[i], 0, gx[i] };
+        if (!gx[i]) continue;
+        format_copy(s->cpu, &to, &from, s->rows_back, s->in[i].c, add[i]);
+        if (!add[i]) format_pad(s->cpu, &s->in[i], s->rows_back, gx[i]);
+    }
+    return OK;
+}
+
+const struct concat_ops cpu_concat = { .plan = concat_plan,
+                                       .forward = concat_forward,
+                                       .backward = concat_backward };

@@ -1,0 +1,33 @@
+/* Linear maps with weights: what the operations conv and dense have in common. */
+#ifndef BACKEND_LINEAR_H
+#define BACKEND_LINEAR_H
+#include "backend/activation.h"
+#include "backend/backend.h"
+
+struct linear_desc {
+    const struct tensor *in;      /* shape and layout */
+    int size, stride, pad;        /* convolution: square window, stride, zero padding on each side */
+    int groups;                   /* convolution: 1..c */
+    int train;                    /* 1: backward will be called, weights are the model's; 0: inference only */
+    int rows_back;                /* rows of the backward pass, <= in->shape.n */
+    int need_gx, add_gx;          /* will backward be given gx, and with which add */
+    enum act act;                 /* inference: fuse this activation if you can */
+    const struct layout *weights; /* NULL: choose; else as a plan for other rows has stored them */
+};
+struct linear_ops {
+    /* Fills *plan, and layout and bytes of *out, whose shape is set (dense: c outputs, h = w = 1). */
+    int (*plan)(struct backend *, const struct linear_desc *, struct tensor *out, struct op_plan *,
+                struct err *);
+    /* Host weights in .weights order (O, I/groups, H, W; dense: O, C*H*W) to packed ones and back. */
+    int (*pack)(const struct op_plan *, const real *host, void *w);
+    int (*unpack)(const struct op_plan *, const void *w, real *host);
+    /* y = x * w (+ bias[o], unless NULL). Cross-correlation; dense flattens its input in C,H,W order. */
+    int (*forward)(const struct op_plan *, const struct op_context *, const void *x, const void *w,
+                   const real *bias, void *y);
+    /* gx (may be NULL) is added to as planned; gw (packed as w) and gbias (may be NULL) as context->add says.
+     */
+    int (*backward)(const struct op_plan *, const struct op_context *, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias);
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* A ring of losses on a device that works on its own: the host reads them late. No implementation: operations
+ * have finished when they return. */
+#ifndef BACKEND_OPS_LOSS_RING_H
+#define BACKEND_OPS_LOSS_RING_H
+#include "backend/backend.h"
+
+struct loss_ring_desc {
+    const double *const *loss; /* backend memory: n losses of a step */
+    const int *is_ce;          /* n: the sum over the scored rows of what counts as the CE */
+    int n;
+    int capacity;  /* records that are kept */
+    int scored;    /* rows */
+    int parts;     /* sub-mini-batches of an iteration */
+    double chance; /* where the running mean of the CE begins: ln K */
+};
+struct loss_ring_ops {
+    int (*plan)(struct backend *, const struct loss_ring_desc *, struct op_plan *, struct err *);
+    /* Keeps the losses of this step, and whether there is a stop, as record step % capacity; follows the CE
+     * as net_follow_ce does; stops where a loss is not finite. last: the iteration ends with it. */
+    int (*push)(const struct op_plan *, struct step_state *, int last);
+    /* All records, capacity x (n + 1) numbers: the losses, and the stop. Waits. */
+    int (*pull)(const struct op_plan *, double *host);
+};
+
+#endif

@@ -1,0 +1,45 @@
+/* The matching loss of [itra] on the features of two mini-batches: the formulas are in ref/match.c. */
+#ifndef BACKEND_OPS_MATCH_H
+#define BACKEND_OPS_MATCH_H
+#include "backend/backend.h"
+
+enum bandwidth {
+    BANDWIDTH_MEDIAN, /* of each class */
+    BANDWIDTH_POOLED, /* one median over all pairs of one class */
+    BANDWIDTH_FIXED
+};
+
+struct match_options {
+    int conditional;   /* 0: one pool, labels ignored */
+    int kernels;       /* L */
+    double kernel_mul; /* s_i = kernel_mul^i * s */
+    enum bandwidth bandwidth;
+    double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
+    int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
+    int present;  /* average over the classes present in both halves instead of all */
+};
+
+struct match_desc {
+    const struct tensor *in; /* features: rows of S1, then of S2, if that is not the memory */
+    int m1, m2;              /* rows of S1 and S2 */
+    int classes;
+    int rows_back, gradient_first; /* gradient_first: rows of S2 get none */
+    struct match_options options;
+    double lambda, warmup; /* weight, and its share in force: see warmup_share */
+    int every;             /* on every k-th iteration, at k times the weight */
+};
+struct match_memory {    /* backend memory of `real`: S2 is the S1 of the step before */
+    real *h, *label, *n; /* m2 rows in C,H,W order; m2; 1: 0 while there is none */
+};
+struct match_ops {
+    int (*plan)(struct backend *, const struct match_desc *, struct op_plan *, struct err *);
+    /* *match (backend memory): Match before its weight; < 0: none in this step; NaN: a feature was not
+     * finite. memory: NULL, or what holds S2 and then S1. With reuse_detached the memory stays; ref also
+     * keeps the bandwidths, and S2 where it has no gradient, of the pass before (for finite differences). */
+    int (*forward)(const struct op_plan *, const struct op_context *, const void *x,
+                   const struct match_memory *, double *match, void *kept);
+    /* gx: the gradient of the weighted loss; rows without one get 0. */
+    int (*backward)(const struct op_plan *, const struct op_context *, const void *kept, void *gx, int add);
+};
+
+#endif
