@@ -1,4 +1,5 @@
-/* For class k with the n1 rows of H1 and the n2 rows of H2 that carry it, d2 = squared Euclidean distance:
+/* A pool is the rows of a class k, or all rows where Match is not conditional. With its n1 rows in H1 and n2
+ * rows in H2, and d2 = squared Euclidean distance:
  *
  *     K(a,b) = 1/L sum_i exp(-d2(a,b) / s_i)
  *     s_i    = kernel_mul^i s,    s = median of d2 over the pairs of the pool
@@ -25,7 +26,7 @@
 #define WIDE
 #endif
 
-/* The pool of a class: rows of H1, then rows of H2. */
+/* Rows of H1, then rows of H2. */
 struct pool {
     const real **row;
     real **g;
@@ -68,14 +69,16 @@ WIDE static void pull(double *g, double c, const real *a, const real *b, int n)
     for (int t = 0; t < n; t++) g[t] += c * ((double)a[t] - (double)b[t]);
 }
 
-/* Collects the rows of class k (all rows when k < 0) into the work memory. */
+static int count_pools(const struct match_problem *m) { return m->options.conditional ? m->classes : 1; }
+
+/* Collects the rows of pool k in the work memory. */
 static void gather(struct pool *p, int k, const struct match_problem *m)
 {
     p->n = 0;
     for (int s = 0; s < 2; s++) {
         const struct match_half *half = &m->half[s];
         for (int i = 0; i < half->m; i++) {
-            if (k >= 0 && half->label[i] != k) continue;
+            if (m->options.conditional && half->label[i] != k) continue;
             p->row[p->n] = half->h + (size_t)i * (size_t)m->d;
             p->g[p->n++] = half->g ? half->g + (size_t)i * (size_t)m->d : NULL;
         }
@@ -172,7 +175,7 @@ static double statistic(const struct match_problem *m, struct pool *p, double s)
     return q;
 }
 
-/* g(row a) = factor * sum_b 2 dQ/dd2(a,b) (a - b) */
+/* g(a) = factor * sum_b 2 dQ/dd2(a,b) (a - b) for each row a of the pool. */
 static void descend(const struct match_problem *m, const struct pool *p, double factor)
 {
     enum { BLOCK = 256 };
@@ -199,15 +202,11 @@ static void carve(struct pool *p, void *work, int m)
     p->g = (real **)(void *)(p->row + m);
 }
 
-/* Where the loop over the pools begins and ends: classes, or -1 alone for all rows together. */
-static int first_pool(const struct match_problem *m) { return m->options.conditional ? 0 : -1; }
-static int end_pool(const struct match_problem *m) { return m->options.conditional ? m->classes : 0; }
-
 /* One median over the pairs of all pools: together at most pairs(rows). */
 static int pooled_median(const struct match_problem *m, struct pool *p, double *s)
 {
     size_t n = 0;
-    for (int k = first_pool(m); k < end_pool(m); k++) {
+    for (int k = 0; k < count_pools(m); k++) {
         gather(p, k, m);
         TRY(measure(m, p));
         memcpy(p->sort + n, p->d2, pairs(p->n) * sizeof(double));
@@ -245,12 +244,11 @@ static int all_finite(const struct match_half *half, int d)
     return zero == 0;
 }
 
-/* K: pools that Match is the mean of. */
-static int count_pools(const struct match_problem *m, struct pool *p)
+/* K, the number of pools that Match is the mean of. */
+static int count_terms(const struct match_problem *m, struct pool *p)
 {
     int n = 0;
-    if (!m->options.conditional) return 1;
-    if (!m->options.present) return m->classes;
+    if (!m->options.conditional || !m->options.present) return count_pools(m);
     for (int k = 0; k < m->classes; k++) {
         gather(p, k, m);
         n += takes_part(p);
@@ -264,21 +262,19 @@ int match_compute(const struct match_problem *m, double *match)
     double common = m->options.fixed;
     carve(&p, m->work, m->half[0].m + m->half[1].m);
     *match = 0;
-    for (int s = 0; s < 2; s++)
-        if (!all_finite(&m->half[s], m->d)) return E_NUMBER;
     for (int s = 0; s < 2; s++) {
         const struct match_half *half = &m->half[s];
+        if (!all_finite(half, m->d)) return E_NUMBER;
         if (half->g) memset(half->g, 0, (size_t)half->m * (size_t)m->d * sizeof *half->g);
     }
-    int total = count_pools(m, &p);
+    int terms = count_terms(m, &p);
     if (m->options.bandwidth == BANDWIDTH_POOLED && !m->reuse_sigma) TRY(pooled_median(m, &p, &common));
-    for (int k = first_pool(m); k < end_pool(m); k++) {
-        double *sigma = m->sigma + (k < 0 ? 0 : k);
+    for (int k = 0; k < count_pools(m); k++) {
         gather(&p, k, m);
         if (takes_part(&p))
-            TRY(match_pool(m, &p, 1.0 / total, common, sigma, match));
+            TRY(match_pool(m, &p, 1.0 / terms, common, &m->sigma[k], match));
         else
-            *sigma = 0;
+            m->sigma[k] = 0;
     }
     return OK;
 }
