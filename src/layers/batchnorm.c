@@ -1,15 +1,15 @@
-/* [batchnorm]: batch normalisation as a layer of its own. In .weights: bias, scale, mean, variance
- * (AlexeyAB's order; pjreddie's has no bias there, never updates the layer and crashes on a CPU). */
+/* [batchnorm]: batch normalisation as a layer of its own. In .weights: bias, scale, mean, variance, as in
+ * AlexeyAB's Darknet. (pjreddie's has no bias, never updates the layer and crashes on a CPU.) */
 #include "backend/ops/act.h"
 #include "backend/ops/norm.h"
 #include "core/mem.h"
 #include "net/net.h"
 
-enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS };
+enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS }; /* in the order of .weights */
 
 struct batchnorm {
     struct op_plan plan;
-    struct op_plan move; /* adds the gradient to what other readers of the input left there */
+    struct op_plan accumulate; /* adds to the gradient that other readers of the input have left */
     struct buffer *kept;
     struct param *param[PARAMS];
     struct buffer *copy[PARAMS]; /* inference: the parameters in backend memory, c values each */
@@ -27,15 +27,10 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 
 static int declare(struct batchnorm *s, struct builder *b, size_t c)
 {
-    static const struct {
-        enum init init;
-        unsigned flags;
-    } as[PARAMS] = { [BIAS] = { INIT_ZERO, 0 },
-                     [SCALE] = { INIT_ONE, 0 },
-                     [MEAN] = { INIT_ZERO, PARAM_STATE },
-                     [VARIANCE] = { INIT_ZERO, PARAM_STATE | PARAM_VARIANCE } };
+    static const enum init init[PARAMS] = { INIT_ZERO, INIT_ONE, INIT_ZERO, INIT_ZERO };
+    static const unsigned flags[PARAMS] = { 0, 0, PARAM_STATE, PARAM_STATE | PARAM_VARIANCE };
     for (int i = 0; i < PARAMS; i++) {
-        s->param[i] = builder_param(b, c, as[i].init, 0, as[i].flags);
+        s->param[i] = builder_param(b, c, init[i], 0, flags[i]);
         if (!s->param[i]) return 0;
         if (builder_train(b)) continue;
         s->copy[i] = builder_buffer(b, c * sizeof(real), LIFE_PROGRAM);
@@ -61,10 +56,10 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     if (!declare(s, b, (size_t)l->in[0]->x.shape.c) || !s->kept) return layer_no_memory(l, e);
     builder_keep_in(b, 0);
     if (!train || !l->add[0]) return OK;
-    struct act_desc move = { &l->out->x, 1, l->rows_back, ACT_LINEAR };
+    struct act_desc identity = { &l->out->x, 1, l->rows_back, ACT_LINEAR };
     struct tensor same = { .shape = l->out->x.shape };
-    TRY(l->be->ops->act->plan(l->be, &move, &same, &s->move, e));
-    builder_scratch(b, s->move.scratch_bytes);
+    TRY(l->be->ops->act->plan(l->be, &identity, &same, &s->accumulate, e));
+    builder_scratch(b, s->accumulate.scratch_bytes);
     return OK;
 }
 
@@ -100,15 +95,16 @@ static int backward(struct layer *l, const struct pass *p)
     TRY(p->be->ops->norm->backward(&s->plan, &p->context, l->in[0]->x.data, NULL, param_w(s->param[SCALE]),
                                    s->kept->data, gy, to, NULL, param_g(s->param[SCALE]),
                                    param_g(s->param[BIAS])));
-    return gx && l->add[0] ? p->be->ops->act->backward(&s->move, &p->context, NULL, l->out->x.data, gy, gx, 1)
-                           : OK;
+    return gx && l->add[0]
+               ? p->be->ops->act->backward(&s->accumulate, &p->context, NULL, l->out->x.data, gy, gx, 1)
+               : OK;
 }
 
 static void destroy(struct layer *l)
 {
     struct batchnorm *s = l->self;
     op_destroy(&s->plan);
-    op_destroy(&s->move);
+    op_destroy(&s->accumulate);
 }
 
 const struct layer_ops layer_batchnorm = {

@@ -18,7 +18,7 @@ struct itra {
 
     struct op_plan plan;
     struct buffer *kept;
-    /* pair=memory: the mini-batch before, its labels, and whether there is one. In the training state */
+    /* pair=memory, NULL otherwise: features and labels of the mini-batch before, and whether there is one */
     struct param *old_h, *old_label, *old_n;
 };
 
@@ -70,21 +70,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 
 static int gradient_first(const struct itra *s) { return s->gradient || s->pair == PAIR_MEMORY; }
 
-static struct match_options options(const struct itra *s)
-{
-    return (struct match_options){
-        .conditional = s->conditional,
-        .kernels = s->kernels,
-        .kernel_mul = s->kernel_mul,
-        .bandwidth = s->bandwidth == MEDIAN   ? BANDWIDTH_MEDIAN
-                     : s->bandwidth == POOLED ? BANDWIDTH_POOLED
-                                              : BANDWIDTH_FIXED,
-        .fixed = s->bandwidth,
-        .root = s->root,
-        .present = s->average,
-    };
-}
-
+/* Parameters, so that the training state has them. */
 static int declare_memory(struct itra *s, struct builder *b, size_t rows, size_t features)
 {
     const unsigned flags = PARAM_STATE | PARAM_UNSAVED;
@@ -98,22 +84,30 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
     const struct tensor *in = &l->in[0]->x;
-    int n = in->shape.n, memory = s->pair == PAIR_MEMORY,
-        m1 = s->pair == PAIR_LOADER  ? l->rows_s1
-             : s->pair == PAIR_SPLIT ? n - n / 2
-                                     : n;
+    int n = in->shape.n, memory = s->pair == PAIR_MEMORY, m1 = n;
+    if (s->pair == PAIR_LOADER) m1 = l->rows_s1;
+    if (s->pair == PAIR_SPLIT) m1 = n - n / 2;
     struct match_desc d = { .in = in,
                             .m1 = m1,
                             .m2 = memory ? n : n - m1,
                             .classes = l->classes,
                             .rows_back = l->rows_back,
                             .gradient_first = gradient_first(s),
-                            .options = options(s),
+                            .options = { .conditional = s->conditional,
+                                         .kernels = s->kernels,
+                                         .kernel_mul = s->kernel_mul,
+                                         .bandwidth = BANDWIDTH_FIXED,
+                                         .fixed = s->bandwidth,
+                                         .root = s->root,
+                                         .present = s->average },
                             .lambda = s->lambda,
                             .warmup = s->warmup,
                             .every = s->every };
+    if (s->bandwidth == MEDIAN) d.options.bandwidth = BANDWIDTH_MEDIAN;
+    if (s->bandwidth == POOLED) d.options.bandwidth = BANDWIDTH_POOLED;
     if (memory && !declare_memory(s, b, (size_t)n, shape_row(in->shape))) return layer_no_memory(l, e);
     TRY(l->be->ops->match->plan(l->be, &d, &s->plan, e));
+    builder_scratch(b, s->plan.scratch_bytes);
     s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
     l->loss_sum = builder_loss(b);
     return s->kept && l->loss_sum ? OK : layer_no_memory(l, e);
@@ -128,12 +122,12 @@ static double weigh(const struct layer *l, const struct pass *p)
 static int forward(struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
-    struct match_memory memory = { 0 };
-    if (s->old_h)
-        memory = (struct match_memory){ param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
+    const void *x = l->in[0]->x.data;
+    const struct match_ops *ops = p->be->ops->match;
     l->weight = weigh(l, p);
-    return p->be->ops->match->forward(&s->plan, &p->context, l->in[0]->x.data, s->old_h ? &memory : NULL,
-                                      l->loss_sum->data, s->kept->data);
+    if (!s->old_h) return ops->forward(&s->plan, &p->context, x, NULL, l->loss_sum->data, s->kept->data);
+    struct match_memory memory = { param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
+    return ops->forward(&s->plan, &p->context, x, &memory, l->loss_sum->data, s->kept->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)

@@ -271,10 +271,10 @@ static int through_match(const struct vector *v, struct errors *x, struct err *e
 struct device {
     struct backend *be;
     struct tensor x, g;
-    void *label, *now, *match, *kept;
+    void *label, *now, *match, *kept, *scratch;
 };
 
-static int device_memory(struct device *d, const struct vector *v, size_t kept, struct err *e)
+static int device_memory(struct device *d, const struct vector *v, const struct op_plan *p, struct err *e)
 {
     const struct backend_ops *ops = d->be->ops;
     size_t rows = (size_t)(v->half[0].m + v->half[1].m);
@@ -283,7 +283,8 @@ static int device_memory(struct device *d, const struct vector *v, size_t kept, 
     TRY(ops->alloc(d->be, rows * sizeof(int), &d->label, e));
     TRY(ops->alloc(d->be, sizeof(struct step_state), &d->now, e));
     TRY(ops->alloc(d->be, sizeof(double), &d->match, e));
-    TRY(ops->alloc(d->be, kept, &d->kept, e));
+    TRY(ops->alloc(d->be, p->kept_bytes, &d->kept, e));
+    TRY(ops->alloc(d->be, p->scratch_bytes, &d->scratch, e));
     TRY(ops->upload(d->be, d->now, &(struct step_state){ .iteration = 1 }, sizeof(struct step_state)));
     for (int s = 0, row = 0; s < 2; row += v->half[s++].m) {
         size_t n = (size_t)v->half[s].m;
@@ -296,7 +297,7 @@ static int device_memory(struct device *d, const struct vector *v, size_t kept, 
 static int device_step(struct device *d, const struct vector *v, const struct op_plan *p, struct errors *x)
 {
     const struct backend_ops *ops = d->be->ops;
-    const struct op_context context = { .state = d->now, .label = d->label };
+    const struct op_context context = { .scratch = d->scratch, .state = d->now, .label = d->label };
     double match;
     TRY(ops->match->forward(p, &context, d->x.data, NULL, d->match, d->kept));
     TRY(ops->match->backward(p, &context, d->kept, d->g.data, 0));
@@ -323,7 +324,7 @@ static int on_device(struct device *d, const struct vector *v, struct errors *x,
     d->g = d->x;
     struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0, options_of(v), 1, 0, 1 };
     TRY(ops->match->plan(d->be, &desc, &p, e));
-    int rc = device_memory(d, v, p.kept_bytes, e);
+    int rc = device_memory(d, v, &p, e);
     if (!rc) rc = device_step(d, v, &p, x);
     op_destroy(&p);
     return rc;
@@ -334,7 +335,7 @@ static int through_device(const struct vector *v, const char *name, struct error
     struct device d = { 0 };
     TRY(backend_open(&d.be, name, 1, e));
     int rc = on_device(&d, v, x, e);
-    void *const memory[] = { d.x.data, d.g.data, d.label, d.now, d.match, d.kept };
+    void *const memory[] = { d.x.data, d.g.data, d.label, d.now, d.match, d.kept, d.scratch };
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) d.be->ops->free(d.be, memory[i]);
     backend_close(d.be);
     return rc;

@@ -1056,8 +1056,8 @@ static void match_run(struct bench *b, struct match_bed *t, const struct op_plan
 {
     double *loss = grab(b, sizeof *loss);
     const struct match_ops *ops = b->be->ops->match;
-    const struct op_context *context =
-        WITH(NULL, .state = t->then, .label = t->dev_label, .reuse_detached = t->k->reuse_detached);
+    const struct op_context *context = WITH(grab(b, p->scratch_bytes), .state = t->then,
+                                            .label = t->dev_label, .reuse_detached = t->k->reuse_detached);
     assert_int_equal(ops->forward(p, context, t->x.data, old, loss, kept), OK);
     b->be->ops->download(b->be, &t->value, loss, sizeof *loss);
     if (isnan(t->value)) t->value = -2;

@@ -43,19 +43,19 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 {
     const struct center *s = p->self;
     const real *h = context->scratch;
-    const int hold = context->reuse_detached;
+    const int reuse = context->reuse_detached;
     double total = 0;
     TRY(read_features(s, x, context->scored, context->scratch));
-    if (!context->add && !hold) move_centers(s, state);
+    if (!context->add && !reuse) move_centers(s, state);
     for (size_t i = 0; i < (size_t)context->scored; i++) {
         const size_t j = (size_t)context->label[i];
         const real *c = state->centers + j * s->d;
         real *sum = state->sum + j * s->d;
-        if (!hold) state->count[j] += 1;
+        if (!reuse) state->count[j] += 1;
         for (size_t t = 0; t < s->d; t++) {
             double z = (double)h[i * s->d + t] - (double)c[t];
             total += z * z;
-            if (!hold) sum[t] -= (real)z;
+            if (!reuse) sum[t] -= (real)z;
         }
     }
     *loss = total / 2;
@@ -66,23 +66,22 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const struct center_state *state, void *gx, int add)
 {
     const struct center *s = p->self;
-    const double share =
-        warmup_share(s->desc.warmup, context->state->iteration, context->state->ce_average, s->desc.classes);
-    const double lambda = s->desc.lambda * share;
+    const struct center_desc *d = &s->desc;
+    const struct step_state *now = context->state;
+    const double lambda = d->lambda * warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
+    const size_t scored = (size_t)context->scored;
     struct tensor to = s->in;
     real *g = context->scratch;
-    TRY(read_features(s, x, context->scored, g));
-    for (size_t i = 0; i < (size_t)s->desc.rows_back; i++)
-        for (size_t t = 0; t < s->d; t++) {
-            real *at = &g[i * s->d + t];
-            *at = i < (size_t)context->scored
-                      ? (real)(lambda *
-                               ((double)*at - (double)state->centers[(size_t)context->label[i] * s->d + t]) /
-                               context->scored)
-                      : 0;
-        }
     to.data = gx;
-    return s->be->ops->write(s->be, &to, 0, s->desc.rows_back, g, add);
+    TRY(read_features(s, x, context->scored, g));
+    for (size_t i = 0; i < scored; i++) {
+        const real *c = state->centers + (size_t)context->label[i] * s->d;
+        real *row = g + i * s->d;
+        for (size_t t = 0; t < s->d; t++)
+            row[t] = (real)(lambda * ((double)row[t] - (double)c[t]) / context->scored);
+    }
+    for (size_t i = scored * s->d; i < (size_t)d->rows_back * s->d; i++) g[i] = 0;
+    return s->be->ops->write(s->be, &to, 0, d->rows_back, g, add);
 }
 
 const struct center_ops ref_center = { plan, forward, backward };

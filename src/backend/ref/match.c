@@ -286,21 +286,14 @@ struct match {
     struct match_desc desc;
     struct tensor in;
     size_t d;
-    int learners; /* rows of the mini-batch that have a gradient in this pass */
-    /* reuse_detached goes by what the pass before left here: */
+    size_t kept_bytes; /* of the gradient */
+    int learners;      /* rows of the mini-batch that have a gradient in this pass */
+    /* What reuse_detached takes from the pass before: */
     real *h;    /* features: m1 rows of S1, then those of S2 */
     int *label; /* of S2, where it comes from the memory */
     int m2;     /* rows of S2: 0 while the memory is empty */
     double *sigma;
 };
-
-static size_t gradient_bytes(const struct match *s)
-{
-    const struct match_desc *d = &s->desc;
-    int rows = d->gradient_first ? d->m1 : d->m1 + d->m2;
-    size_t bytes = (size_t)(rows > d->rows_back ? rows : d->rows_back) * s->d * sizeof(real);
-    return (bytes + 63) / 64 * 64;
-}
 
 static void release(void *self)
 {
@@ -313,20 +306,18 @@ static void release(void *self)
 static int plan(struct backend *be, const struct match_desc *d, struct op_plan *p, struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct match), e));
-    size_t rows = (size_t)d->m1 + (size_t)d->m2, row = shape_row(d->in->shape), n,
-           work = match_bytes((int)rows);
-    if (!work || mem_mul(rows * row, sizeof(real), &n) || mem_add(n, work, &n) || n > PTRDIFF_MAX - 64)
-        return fail(e, E_MEM, "the pairs of %zu rows do not fit into memory", rows);
     struct match *s = p->self;
-    *s = (struct match){ .be = be, .desc = *d, .in = *d->in, .d = row };
-    p->release = release;
-    s->h = mem_alloc(rows * row, sizeof *s->h);
+    const int rows = d->m1 + d->m2, learners = d->gradient_first ? d->m1 : rows;
+    *s = (struct match){ .be = be, .desc = *d, .in = *d->in, .d = shape_row(d->in->shape) };
+    s->kept_bytes = (size_t)(learners > d->rows_back ? learners : d->rows_back) * s->d * sizeof(real);
+    s->h = mem_alloc((size_t)rows * s->d, sizeof *s->h);
     s->label = mem_alloc((size_t)d->m2, sizeof *s->label);
     s->sigma = mem_alloc((size_t)d->classes, sizeof *s->sigma);
-    if (!s->h || !s->label || !s->sigma)
-        return fail(e, E_MEM, "not enough memory to match %zu rows of %zu features", rows, row);
-    p->kept_bytes = gradient_bytes(s) + work;
-    return OK;
+    p->release = release;
+    p->kept_bytes = s->kept_bytes;
+    p->scratch_bytes = match_bytes(rows);
+    if (p->scratch_bytes && s->h && s->label && s->sigma) return OK;
+    return fail(e, E_MEM, "not enough memory to match %d rows of %zu features", rows, s->d);
 }
 
 /* The mini-batch before becomes S2, and S1 takes its place in the memory. */
@@ -343,16 +334,18 @@ static void exchange(struct match *s, const int *label, const struct match_memor
     *memory->n = 1;
 }
 
-static int collect(struct match *s, const void *x, const int *label, const struct match_memory *memory,
-                   int reuse_s2)
+/* Features of S1 and S2, and labels of S2. */
+static int collect(struct match *s, const struct op_context *context, const void *x,
+                   const struct match_memory *memory)
 {
+    int reuse_s2 = context->reuse_detached && s->desc.gradient_first;
     struct tensor in = s->in;
     in.data = (void *)x;
     TRY(s->be->ops->read(s->be, &in, 0, reuse_s2 ? s->desc.m1 : in.shape.n, s->h));
     if (!memory)
         s->m2 = s->desc.m2;
     else if (!reuse_s2)
-        exchange(s, label, memory);
+        exchange(s, context->label, memory);
     return OK;
 }
 
@@ -361,33 +354,32 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 {
     struct match *s = p->self;
     const struct match_desc *d = &s->desc;
-    const int applies = context->state->iteration % (uint64_t)d->every == 0, first = d->gradient_first;
-    const size_t m1 = (size_t)d->m1 * s->d;
-    real *g = kept;
-    memset(g, 0, gradient_bytes(s));
+    const struct step_state *now = context->state;
+    const int applies = now->iteration % (uint64_t)d->every == 0;
+    real *g = kept, *h2 = s->h + (size_t)d->m1 * s->d, *g2 = g + (size_t)d->m1 * s->d;
+    memset(g, 0, s->kept_bytes);
     s->learners = 0;
     *match = -1;
-    if (applies || memory) TRY(collect(s, x, context->label, memory, context->reuse_detached && first));
+    if (applies || memory) TRY(collect(s, context, x, memory));
     if (!applies || !s->m2) return OK;
     const struct match_problem problem = {
         .options = d->options,
         .classes = d->classes,
         .d = (int)s->d,
         .half = { { s->h, context->label, d->m1, g },
-                  { s->h + m1, memory ? s->label : context->label + d->m1, s->m2, first ? NULL : g + m1 } },
+                  { h2, memory ? s->label : context->label + d->m1, s->m2, d->gradient_first ? NULL : g2 } },
         .sigma = s->sigma,
         .reuse_sigma = context->reuse_detached,
         .threads = s->be->threads,
-        .work = (char *)kept + gradient_bytes(s),
+        .work = context->scratch,
     };
     if (match_compute(&problem, match)) {
         *match = NAN;
         return OK;
     }
-    const double share =
-        warmup_share(d->warmup, context->state->iteration, context->state->ce_average, d->classes);
+    const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
     const real factor = (real)(d->lambda * share * d->every);
-    s->learners = first ? d->m1 : d->m1 + d->m2;
+    s->learners = d->gradient_first ? d->m1 : d->m1 + d->m2;
     for (size_t i = 0; i < (size_t)s->learners * s->d; i++) g[i] *= factor;
     return OK;
 }
