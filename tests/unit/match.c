@@ -1,5 +1,5 @@
-/* The matching loss: hand-computed values, and properties that hold whatever the data. The golden vectors and
- * the edge cases of the layer are tested elsewhere. */
+/* The matching loss: hand-computed values, and properties that hold for any data. Golden vectors are in
+ * tests/golden/itra.c, edge cases in itra_edge.c. */
 #include "tiny.h"
 #include "backend/ref/match.h"
 
@@ -54,10 +54,14 @@ static double run(struct sample *s, const struct match_options *o, double *sigma
     void *work = mem_alloc(bytes, 1);
     assert_true(bytes && work);
     for (int k = 0; k < 2; k++) s->half[k].label = s->label[k];
-    const struct match_problem problem = {
-        *o,         CLASSES, s->d, { s->half[0], s->half[1] }, sigma ? sigma : ignored, s->reuse_sigma,
-        s->threads, work
-    };
+    const struct match_problem problem = { .options = *o,
+                                           .classes = CLASSES,
+                                           .d = s->d,
+                                           .half = { s->half[0], s->half[1] },
+                                           .sigma = sigma ? sigma : ignored,
+                                           .reuse_sigma = s->reuse_sigma,
+                                           .threads = s->threads,
+                                           .work = work };
     assert_int_equal(match_compute(&problem, &match), OK);
     mem_free(work);
     return match;
@@ -266,7 +270,7 @@ static void equal_halves_match(void **state)
     }
 }
 
-/* Q is a squared norm: never below 0, whatever the scale of the features. */
+/* Q is a squared norm, so it is never below 0, at any scale of the features. */
 static void never_negative(void **state)
 {
     (void)state;
@@ -287,7 +291,8 @@ static void never_negative(void **state)
     }
 }
 
-/* The median follows a common factor: the value stays. (It is data: powers of two leave no rounding.) */
+/* The median scales with the features, so the value stays the same: exactly, as a power of two rounds
+ * nothing. */
 static void scale_does_not_matter(void **state)
 {
     (void)state;
@@ -299,7 +304,7 @@ static void scale_does_not_matter(void **state)
     sample_free(&s);
 }
 
-/* The sum over all rows is 0 in every feature: Match depends on differences only. */
+/* Match depends on differences only, so the gradients of all rows sum to 0 in every feature. */
 static void gradients_sum_to_zero(void **state)
 {
     (void)state;
