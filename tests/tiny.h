@@ -6,8 +6,7 @@
 #include "test.h"
 #include "core/mem.h"
 #include "core/text.h"
-#include "net/model.h"
-#include "net/program.h"
+#include "net/net.h"
 
 /* ---- files in a folder of their own ---- */
 
@@ -105,7 +104,7 @@ static inline struct step_stats tiny_train(struct tiny *t, const float *x, const
     struct step step = {
         .x = x, .label = label, .rows = t->net->mini, .rows_s1 = t->net->mini, .add = add, .iteration = 1
     };
-    ok(program_train(t->p, &step, &s, &e), &e);
+    ok(step_train(t->p, &step, &s, &e), &e);
     return s;
 }
 
@@ -115,7 +114,7 @@ static inline double tiny_number(const struct tiny *t, const void *which, int i,
     const struct param *p = t->net->param[i];
     real host[256];
     assert_in_range(p->count, k + 1, 256);
-    assert_int_equal(model_get(p, which, host), OK);
+    assert_int_equal(param_unpack(p, which, host), OK);
     return host[k];
 }
 static inline double tiny_w(const struct tiny *t, int i, size_t k)

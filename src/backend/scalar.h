@@ -117,6 +117,23 @@ SCALAR double warmup_share(double warmup, uint64_t iteration, double ce_average,
     return warmup > 0 ? fmin(1., (double)iteration / warmup) : 1;
 }
 
+/* Rounded by itself, as on the host: never part of a fused multiply-add. */
+SCALAR double rounded_product(double a, double b)
+{
+#ifdef __CUDA_ARCH__
+    return __dmul_rn(a, b);
+#else
+    return a * b;
+#endif
+}
+
+/* The running mean of the CE after an iteration with this one; chance: where it begins, ln K; average < 0:
+ * there is none yet. The same bits on every device: a resumed run begins with the host's. */
+SCALAR double running_ce(double average, double chance, double ce)
+{
+    return rounded_product(.9, average < 0 ? chance : average) + rounded_product(.1, ce);
+}
+
 /* Does dropout keep element e of a tensor (logical N,C,H,W order)? What is kept is scaled by 1 / (1 -
  * probability). */
 SCALAR int dropout_keep(uint64_t key, uint64_t e, double probability)

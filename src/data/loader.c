@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/cores.h"
 #include "core/mem.h"
+#include "core/pairing.h"
 #include "core/rng.h"
 #include "data/image.h"
 #include "data/sampler.h"
@@ -65,7 +66,7 @@ struct loader {
 
 static int is_paired(const struct loader_options *o, uint64_t number)
 {
-    return o->pairing != PAIR_NONE && (number / (uint64_t)o->subdivisions + 1) % (uint64_t)o->every == 0;
+    return o->pairing != PAIR_NONE && is_paired_iteration(number / (uint64_t)o->subdivisions + 1, o->every);
 }
 
 /* The first number from `number` on that is paired. */

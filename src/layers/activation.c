@@ -31,7 +31,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct activation *s = l->self;
-    struct act_desc d = { &l->in[0]->x, builder_train(b), l->rows_back, (enum act)s->activation };
+    struct act_desc d = { &l->in[0]->x, l->train, l->rows_back, (enum act)s->activation };
     TRY(l->be->ops->act->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     if (act_from_output(d.act))

@@ -3,7 +3,7 @@
 #include "backend/ops/act.h"
 #include "backend/ops/norm.h"
 #include "core/mem.h"
-#include "net/net.h"
+#include "net/layer.h"
 
 enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS }; /* in the order of .weights */
 
@@ -25,14 +25,16 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     return OK;
 }
 
-static int declare(struct batchnorm *s, struct builder *b, size_t c)
+static int declare(const struct layer *l, struct builder *b)
 {
+    struct batchnorm *s = l->self;
+    size_t c = (size_t)l->in[0]->x.shape.c;
     static const enum init init[PARAMS] = { INIT_ZERO, INIT_ONE, INIT_ZERO, INIT_ZERO };
     static const unsigned flags[PARAMS] = { 0, 0, PARAM_STATE, PARAM_STATE | PARAM_VARIANCE };
     for (int i = 0; i < PARAMS; i++) {
         s->param[i] = builder_param(b, c, init[i], 0, flags[i]);
         if (!s->param[i]) return 0;
-        if (builder_train(b)) continue;
+        if (l->train) continue;
         s->copy[i] = builder_buffer(b, c * sizeof(real), LIFE_PROGRAM);
         if (!s->copy[i]) return 0;
     }
@@ -42,18 +44,18 @@ static int declare(struct batchnorm *s, struct builder *b, size_t c)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct batchnorm *s = l->self;
-    int train = builder_train(b), first = builder_paired(b);
+    int train = l->train, first = l->rows_s1;
     struct norm_desc d = { .in = &l->in[0]->x,
                            .train = train,
                            .splits = first ? 2 : 1,
-                           .rows_s1 = first ? first : builder_rows(b),
+                           .rows_s1 = first ? first : l->in[0]->x.shape.n,
                            .rows_back = l->rows_back,
                            .act = ACT_LINEAR };
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
     s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    if (!declare(s, b, (size_t)l->in[0]->x.shape.c) || !s->kept) return layer_no_memory(l, e);
+    if (!declare(l, b) || !s->kept) return layer_no_memory(l, e);
     builder_keep_in(b, 0);
     if (!train || !l->add[0]) return OK;
     struct act_desc identity = { &l->out->x, 1, l->rows_back, ACT_LINEAR };

@@ -3,7 +3,7 @@
  * whole batch: c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j). Training only; the centers are in
  * the training state, not in .weights. */
 #include "backend/ops/center.h"
-#include "net/net.h"
+#include "net/layer.h"
 
 struct center {
     double lambda, alpha, warmup;

@@ -3,7 +3,7 @@
  * passes through. Training only, without weights. */
 #include <math.h>
 #include "backend/ops/match.h"
-#include "net/net.h"
+#include "net/layer.h"
 
 enum { MEDIAN = -1, POOLED = -2 }; /* words of bandwidth= */
 static const char *const bandwidths[] = { "median", "pooled", NULL };

@@ -74,7 +74,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct shortcut *s = l->self;
     enum act act = (enum act)s->activation;
-    int apart = !act_from_output(act) && builder_train(b);
+    int apart = !act_from_output(act) && l->train;
     s->mid.shape = l->out->x.shape;
     struct add_desc d = {
         &l->in[0]->x, &l->in[1]->x, s->alpha,  s->beta,  act_from_output(act) ? act : ACT_LINEAR,

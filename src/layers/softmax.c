@@ -1,7 +1,8 @@
 /* [softmax]: probabilities, and the cross-entropy with its gradient when labels are there. Label smoothing
  * (label_smooth_eps in [net]) lives here, where truth meets probability. */
 #include "backend/ops/softmax.h"
-#include "net/net.h"
+#include "net/config.h"
+#include "net/layer.h"
 
 struct softmax {
     int groups, noloss, spatial;
@@ -36,7 +37,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct softmax *s = l->self;
     /* Validation reports the plain CE. */
-    double smooth = builder_train(b) ? builder_config(b)->label_smooth_eps : 0;
+    double smooth = l->train ? builder_config(b)->label_smooth_eps : 0;
     struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, smooth, l->rows_back };
     TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);

@@ -11,11 +11,10 @@ _Static_assert((int)DN_ARG == E_ARG && (int)DN_CFG == E_CFG && (int)DN_FILE == E
 struct dn_net {
     struct backend *be;
     struct net *net;
-    struct program *plain, *paired; /* training; the first to be opened owns the packing of the weights */
+    struct step_programs training; /* opened first: they own the packing of the weights */
     struct program *infer;
     int train, rows; /* as opened; rows: of the inference program */
     int part;        /* mini-batches of this iteration so far */
-    double ce;       /* their sum */
     int stale;       /* weights have changed since infer folded them */
 };
 
@@ -70,8 +69,7 @@ void dn_close(dn_net *d)
 {
     if (!d) return;
     program_close(d->infer);
-    program_close(d->paired);
-    program_close(d->plain);
+    step_close(&d->training);
     net_close(d->net);
     backend_close(d->be);
     mem_free(d);
@@ -87,7 +85,7 @@ int dn_input(const dn_net *d, int *channels, int *height, int *width)
     int c = 0, h = 0, w = 0;
     if (d) {
         const struct net_config *n = &d->net->config;
-        int image = n->channels && n->height && n->width;
+        int image = config_is_image(n);
         c = image ? n->channels : n->inputs;
         h = image ? n->height : 1;
         w = image ? n->width : 1;
@@ -98,47 +96,28 @@ int dn_input(const dn_net *d, int *channels, int *height, int *width)
     return c * h * w;
 }
 
-static uint64_t images_per_update(const struct net *n)
-{
-    return (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
-}
-static uint64_t iteration(const dn_net *d) { return d->net->seen / images_per_update(d->net) + 1; }
-
-static int is_paired(const dn_net *d)
-{
-    return d->net->pair_loader && iteration(d) % (uint64_t)d->net->wants.every == 0;
-}
+static uint64_t iteration(const dn_net *d) { return d->net->seen / net_images_per_update(d->net) + 1; }
 
 int dn_rows(const dn_net *d, int *second)
 {
     int rows = d && d->train ? d->net->mini : 0;
-    if (second) *second = rows && is_paired(d) ? rows : 0;
+    if (second) *second = rows && net_is_paired(d->net, iteration(d)) ? rows : 0;
     return rows;
 }
 
 /* ---- programs ---- */
 
-static int open_program(dn_net *d, struct program **p, struct program_desc desc, struct err *e)
-{
-    return *p ? OK : program_open(p, d->net, &desc, e);
-}
-
-static int open_training(dn_net *d, int paired, struct err *e)
-{
-    struct program_desc desc = { .rows = d->net->mini, .paired = paired, .train = 1 };
-    return open_program(d, paired ? &d->paired : &d->plain, desc, e);
-}
-
 static int open_inference(dn_net *d, struct err *e)
 {
-    return open_program(d, &d->infer, (struct program_desc){ .rows = d->rows }, e);
+    const struct program_desc desc = { .rows = d->rows };
+    return d->infer ? OK : program_open(&d->infer, d->net, &desc, e);
 }
 
 /* Parameters come with the first program, and that must be a training one if the net is to learn. */
 static int open_params(dn_net *d, struct err *e)
 {
     if (!d->train) return open_inference(d, e);
-    return d->plain || d->paired ? OK : open_training(d, d->net->pair_loader && d->net->wants.every == 1, e);
+    return d->training.plain || d->training.paired ? OK : step_open(&d->training, d->net, e);
 }
 
 static int check(const dn_net *d, const char *function, int given, struct err *e)
@@ -228,55 +207,30 @@ static int check_batch(const dn_net *d, const dn_batch *b, struct err *e)
     return OK;
 }
 
-static int train(dn_net *d, const dn_batch *b, struct step_stats *out, struct err *e)
-{
-    uint64_t now = iteration(d), parts = (uint64_t)d->net->config.subdivisions;
-    struct step s = { .x = b->images,
-                      .label = b->label,
-                      .rows = b->n,
-                      .rows_s1 = d->net->mini,
-                      .add = d->part > 0,
-                      .number = (now - 1) * parts + (uint64_t)d->part,
-                      .iteration = now };
-    return program_train(b->n > s.rows_s1 ? d->paired : d->plain, &s, out, e);
-}
-
-/* One mini-batch, and the update after the last of an iteration. Whatever fails, the iteration starts again.
- */
-static int advance(dn_net *d, const dn_batch *b, double rate, struct step_stats *s, struct err *e)
-{
-    int part = d->part, parts = d->net->config.subdivisions;
-    double ce = part ? d->ce : 0;
-    d->part = 0;
-    d->stale = 1; /* also without an update: the forward pass moves running statistics */
-    TRY(train(d, b, s, e));
-    d->ce = ce + s->ce;
-    if (part + 1 < parts) {
-        d->part = part + 1;
-        return OK;
-    }
-    TRY(net_update(d->net, rate, e));
-    net_follow_ce(d->net, d->ce / parts);
-    return OK;
-}
-
+/* Whatever fails, the iteration starts again. */
 static int step(dn_net *d, const dn_batch *b, dn_stats *out, struct err *e)
 {
-    struct step_stats s;
+    struct step_stats stats;
     TRY(check_batch(d, b, e));
     TRY(open_params(d, e));
-    TRY(open_training(d, is_paired(d), e));
-    uint64_t now = iteration(d);
-    double rate = net_rate(&d->net->config, d->net->seed, now);
-    TRY(advance(d, b, rate, &s, e));
+    int part = d->part, parts = d->net->config.subdivisions;
+    struct step s = step_at(d->net, (iteration(d) - 1) * (uint64_t)parts + (uint64_t)part);
+    s.x = b->images;
+    s.label = b->label;
+    s.rows = b->n;
+    s.rows_s1 = d->net->mini;
+    d->part = 0;
+    d->stale = 1; /* also without an update: the forward pass moves running statistics */
+    TRY(step_train(step_program(&d->training, &s), &s, &stats, e));
+    d->part = (part + 1) % parts;
     if (out)
-        *out = (dn_stats){ .ce = s.ce,
-                           .match = s.match,
-                           .lambda = s.lambda,
-                           .center = s.center,
-                           .rate = rate,
-                           .iteration = now,
-                           .updated = !d->part };
+        *out = (dn_stats){ .ce = stats.ce,
+                           .match = stats.match,
+                           .lambda = stats.lambda,
+                           .center = stats.center,
+                           .rate = s.rate,
+                           .iteration = s.iteration,
+                           .updated = s.update };
     return OK;
 }
 

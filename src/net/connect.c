@@ -1,9 +1,7 @@
-/* Who reads whose output; shapes; what takes part in the backward pass, and who writes which gradient first.
- */
+#include "connect.h"
 #include <math.h>
 #include <string.h>
 #include "core/mem.h"
-#include "net/compiled.h"
 
 static int rows_back(const struct program *p)
 {
@@ -189,7 +187,7 @@ int program_output(const struct program *p)
     return i;
 }
 
-int program_draft(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
+int connect_program(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
 {
     struct program *p = *out = mem_alloc(1, sizeof *p);
     if (!p) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
@@ -200,9 +198,8 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
     p->node = mem_alloc((size_t)n->n, sizeof *p->node);
     if (!p->node) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
     const struct net_config *c = &n->config;
-    int image = c->height && c->width && c->channels;
-    p->input.x.shape = image ? (struct shape){ p->rows, c->channels, c->height, c->width }
-                             : (struct shape){ p->rows, c->inputs, 1, 1 };
+    p->input.x.shape = config_is_image(c) ? (struct shape){ p->rows, c->channels, c->height, c->width }
+                                          : (struct shape){ p->rows, c->inputs, 1, 1 };
     for (int i = 0; i < n->n; i++) {
         TRY(connect(p, i, e));
         TRY(find_shape(p, i, e));
@@ -214,7 +211,25 @@ int program_draft(struct program **out, struct net *n, const struct program_desc
     return check_losses(p, e);
 }
 
-void program_describe(const struct program *p, struct net *n)
+void disconnect_program(struct program *p)
+{
+    for (int i = 0; p->node && i < p->n; i++) {
+        struct node *node = &p->node[i];
+        if (node->l.self && node->used && node->l.ops->destroy) node->l.ops->destroy(&node->l);
+        mem_free(node->l.self);
+        mem_free(node->l.in);
+        mem_free(node->l.add);
+        mem_free(node->keep_in);
+    }
+    for (struct claim *next, *claim = p->claims; claim; claim = next) {
+        next = claim->next;
+        mem_free(claim);
+    }
+    mem_free(p->node);
+    mem_free(p);
+}
+
+void describe_model(const struct program *p, struct net *n)
 {
     for (int i = 0; i < p->n; i++) {
         const struct layer *l = &p->node[i].l;

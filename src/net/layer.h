@@ -86,11 +86,6 @@ enum {
 };
 
 struct builder;
-struct backend *builder_backend(const struct builder *);
-int builder_train(const struct builder *);
-/* Rows of S1 when the batch is two halves with statistics apart, else 0. */
-int builder_paired(const struct builder *);
-int builder_rows(const struct builder *); /* rows of the forward pass */
 const struct net_config *builder_config(const struct builder *);
 /* Of running statistics: bn_momentum, 0 where stopbackward holds. */
 double builder_bn_momentum(const struct builder *);

@@ -3,7 +3,7 @@
 #include "backend/ops/act.h"
 #include "backend/ops/norm.h"
 #include "core/mem.h"
-#include "net/net.h"
+#include "net/config.h"
 
 static size_t outputs(const struct layer *l) { return (size_t)l->out->x.shape.c; }
 
@@ -33,7 +33,7 @@ static int declare(struct linear *s, struct layer *l, struct builder *b, struct 
 
 static int build_inference(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
-    struct backend *be = builder_backend(b);
+    struct backend *be = l->be;
     s->desc.act = s->act;
     TRY(s->ops->plan(be, &s->desc, &l->out->x, &s->plan, e));
     builder_scratch(b, s->plan.scratch_bytes);
@@ -60,13 +60,13 @@ static struct tensor *target(struct linear *s, struct layer *l, int step, int la
 static int build_norm(struct linear *s, struct layer *l, struct builder *b, const struct tensor *in,
                       struct tensor *out, struct err *e)
 {
-    struct backend *be = builder_backend(b);
-    int first = builder_paired(b);
+    struct backend *be = l->be;
+    int first = l->rows_s1;
     enum act act = act_from_output(s->act) ? s->act : ACT_LINEAR;
     struct norm_desc d = { .in = in,
                            .train = 1,
                            .splits = first ? 2 : 1,
-                           .rows_s1 = first ? first : builder_rows(b),
+                           .rows_s1 = first ? first : l->in[0]->x.shape.n,
                            .rows_back = l->rows_back,
                            .act = act,
                            .addend = l->nin > 1 ? &l->in[1]->x : NULL };
@@ -79,7 +79,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, cons
 
 static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
-    struct backend *be = builder_backend(b);
+    struct backend *be = l->be;
     if (l->nin > 1) s->act = l->sum_act;
     int in_place = act_from_output(s->act);
     int last = s->norm + !in_place; /* the step that writes out: map 0, norm 1, activation behind it */
@@ -114,7 +114,7 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
 int linear_build(struct layer *l, struct builder *b, struct err *e)
 {
     struct linear *s = l->self;
-    return builder_train(b) ? build_training(s, l, b, e) : build_inference(s, l, b, e);
+    return l->train ? build_training(s, l, b, e) : build_inference(s, l, b, e);
 }
 
 /* Memory of step i's output. */

@@ -1,7 +1,12 @@
-/* Private to src/net: what a net and its programs are made of. */
+/* The model: what a cfg says, checked. Layers with their options and connections, which of them learn, and
+ * what they ask of whoever feeds the net; the parameters themselves are in param.h, what a program makes of
+ * them in compiled.h. */
 #ifndef NET_MODEL_H
 #define NET_MODEL_H
-#include "net/net.h"
+#include "net/config.h"
+#include "net/layer.h"
+
+struct param;
 
 /* One section of the cfg. */
 struct model_layer {
@@ -11,49 +16,64 @@ struct model_layer {
     int line;
     int *in, nin;     /* absolute indices; -1: the image */
     struct shape out; /* of one row */
-    double flops;
-    int frozen;        /* at or before a stopbackward */
-    int param, nparam; /* its parameters: net->param[param .. param + nparam) */
+    double flops;     /* forward, a row */
+    int frozen;       /* stopbackward= here or later: stays as it is */
+    int param;        /* index of the first of its parameters, */
+    int nparam;       /* and how many they are */
 };
 
-struct param {
-    struct net *net;
-    int layer;
-    size_t count;
-    enum init init;
-    double spread;
-    unsigned flags;
-    const struct linear_ops *linear; /* how w, g and v are packed; NULL: dense */
-    const struct op_plan *plan;      /* of the first program */
-    size_t bytes;                    /* of w, packed */
-    void *w, *g, *v;                 /* backend memory, in training nets; g and v: only what learns */
-    real *host;                      /* nets for inference: dense */
+struct net {
+    struct net_config config;
+    struct cfg *cfg;    /* owned */
+    struct backend *be; /* borrowed */
+    struct notes notes;
+    uint64_t seed;
+    int mini; /* rows per forward pass: batch / subdivisions */
+    int n;    /* layers */
+    struct model_layer *layer;
+    int classes; /* outputs of the last layer that is not [cost] */
+    int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
+
+    /* What the [itra] sections agree on: */
+    struct pairing_wants wants; /* active: one of them has lambda > 0; gradient_first: all of these have it */
+    int pair_loader;            /* a second mini-batch is wanted: active, from the loader */
+
+    /* Created by the first program: */
+    struct param **param; /* in .weights order */
+    int nparam;
+    struct step_state *now; /* backend memory; in training nets, with: */
+    struct op_plan sgd;
+    struct op_plan images; /* see net_keep_images */
+
+    /* Training so far: */
+    uint64_t seen; /* images of S1 */
+    double ce_sum; /* of the sub-mini-batches of this iteration whose stats have been read */
+    double
+        ce_average; /* running mean over iterations, which warmup=auto goes by (A of itra.md); -1: none yet */
+    int unread;     /* steps a device that works on its own was given, whose stats have not been read */
 };
 
-/* Allocates the parameters the first program has declared and gives them their initial values. */
-int model_create_params(struct net *, int train, struct err *);
-/* Bytes that will take. 0 on overflow. */
-size_t model_param_bytes(const struct net *, int train);
-/* Numbers of the largest parameter. */
-size_t model_largest(const struct net *);
-/* As if no program had been opened yet. */
-void model_destroy_params(struct net *);
-/* Does the update move it? */
-int model_moves(const struct param *);
-/* Dense host copy of w (or of v, with the packing of w), and back. */
-int model_get(const struct param *, const void *from, real *host);
-int model_set(const struct param *, void *to, const real *host);
-/* Bare codes come from the backend, and what a device has met only sync tells: fills *e with it, behind what
- * is known already. e->code was OK before the call that gave rc. Returns rc. */
-int attach_device_error(const struct net *, int rc, struct err *e);
-/* Those return a bare code: says whose parameters they were. */
-int model_explain(const struct param *, int rc, struct err *);
+/* Reads the layers from n->cfg, whose first section is in n->config, and checks all that needs no shapes.
+ * Unknown keys are noted, or errors in strict sections. model_free accepts what a failure has left. */
+int model_read(struct net *n, struct err *);
+void model_free(struct net *n);
+
+/* Images of S1 per update: batch without what subdivisions leave over. */
+uint64_t net_images_per_update(const struct net *);
+
+/* Does this iteration (from 1) have a second mini-batch? */
+int net_is_paired(const struct net *, uint64_t iteration);
+
+/* The layer whose output is what the classifier goes by: what the last [itra] or [center] sits on, else the
+ * input of the last layer with weights. -1: that is the image itself. */
+int net_penultimate(const struct net *);
+
 /* "cfg/a.cfg:14: [convolutional] (layer 3)" into buf. */
-void model_name(const struct net *, int layer, char *buf, size_t size);
+void model_layer_name(const struct net *, int layer, char *buf, size_t size);
 
-/* Shapes and connections only; no plans, no memory. For net_open and program_open. */
-int program_draft(struct program **, struct net *, const struct program_desc *, struct err *);
-/* Copies shapes and FLOPs per row into the model. */
-void program_describe(const struct program *, struct net *);
+/* For codes that came from the backend without a message. A device that failed tells how only when it is
+ * waited for: adds that to *e, behind what is known already. e->code was OK before the call that gave rc.
+ * Returns rc. */
+int attach_device_error(const struct net *, int rc, struct err *e);
 
 #endif

@@ -1,8 +1,9 @@
-/* The learning rate, and one step of gradient descent over all parameters. */
+#include "optim.h"
 #include <math.h>
 #include "backend/ops/sgd.h"
+#include "core/mem.h"
 #include "core/rng.h"
-#include "net/model.h"
+#include "net/param.h"
 
 static double steps_rate(const struct net_config *c, uint64_t n)
 {
@@ -43,15 +44,56 @@ double net_rate(const struct net_config *c, uint64_t seed, uint64_t n)
     return rate;
 }
 
+/* ---- the update ---- */
+
+static int plan_update(struct net *n, struct err *e)
+{
+    struct sgd_item *item = mem_alloc((size_t)n->nparam, sizeof *item);
+    struct sgd_desc d = { .item = item,
+                          .momentum = n->config.momentum,
+                          .average = 1.0 / n->config.subdivisions };
+    if (!item) return E_MEM;
+    for (int i = 0; i < n->nparam; i++) {
+        const struct param *p = n->param[i];
+        if (!param_is_trained(p)) continue;
+        item[d.n++] = (struct sgd_item){ .w = p->w,
+                                         .v = p->v,
+                                         .g = p->g,
+                                         .bytes = p->bytes,
+                                         .layout = p->plan ? p->plan->weights : NULL,
+                                         .rate = n->layer[p->layer].common.learning_rate,
+                                         .decay = p->flags & PARAM_DECAY ? n->config.decay : 0 };
+    }
+    int rc = n->be->ops->sgd->plan(n->be, &d, &n->sgd, e);
+    mem_free(item);
+    return rc;
+}
+
+int optim_open(struct net *n, struct err *e)
+{
+    void *now = NULL;
+    int rc = n->be->ops->alloc(n->be, sizeof *n->now, &now, e);
+    n->now = now;
+    if (!rc) rc = plan_update(n, e);
+    return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for the update", n->cfg->path) : rc;
+}
+
+void optim_close(struct net *n)
+{
+    op_destroy(&n->sgd);
+    n->be->ops->free(n->be, n->now);
+    n->now = NULL;
+}
+
 /* Before anything moves: a step is taken whole or not at all. */
-static int check(const struct net *n, struct err *e)
+int optim_check(const struct net *n, struct err *e)
 {
     int bad;
     TRY(n->be->ops->sgd->check(&n->sgd, &bad));
     for (int i = 0; bad >= 0 && i < n->nparam; i++) {
         char name[300];
-        if (!model_moves(n->param[i]) || bad--) continue;
-        model_name(n, n->param[i]->layer, name, sizeof name);
+        if (!param_is_trained(n->param[i]) || bad--) continue;
+        model_layer_name(n, n->param[i]->layer, name, sizeof name);
         return fail(e, E_NUMBER, "%s: a gradient is not finite", name);
     }
     return OK;
@@ -59,21 +101,13 @@ static int check(const struct net *n, struct err *e)
 
 static int update(struct net *n, double rate, struct err *e)
 {
-    TRY(check(n, e));
+    TRY(optim_check(n, e));
     TRY(n->be->ops->upload(n->be, &n->now->rate, &rate, sizeof rate));
     return n->be->ops->sgd->update(&n->sgd, n->now);
 }
 
-int net_update(struct net *n, double rate, struct err *e)
+int optim_update(struct net *n, double rate, struct err *e)
 {
     if (e) e->code = OK;
-    TRY(attach_device_error(n, update(n, rate, e), e));
-    n->seen += (uint64_t)n->mini * (uint64_t)n->config.subdivisions;
-    return OK;
-}
-
-void net_follow_ce(struct net *n, double ce)
-{
-    double a = n->ce_average < 0 ? log(n->classes) : n->ce_average;
-    n->ce_average = .9 * a + .1 * ce;
+    return attach_device_error(n, update(n, rate, e), e);
 }

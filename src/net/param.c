@@ -1,22 +1,20 @@
-/* Parameters: memory, initial values, and their dense host form. */
+#include "param.h"
 #include <math.h>
 #include <string.h>
-#include "backend/ops/sgd.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "net/model.h"
 
 void *param_w(const struct param *p) { return p->w; }
 void *param_g(const struct param *p) { return p->g; }
 size_t param_count(const struct param *p) { return p->count; }
 
-int model_get(const struct param *p, const void *from, real *host)
+int param_unpack(const struct param *p, const void *from, real *host)
 {
     if (p->linear) return p->linear->unpack(p->plan, from, host);
     return p->net->be->ops->download(p->net->be, host, from, p->count * sizeof *host);
 }
 
-int model_set(const struct param *p, void *to, const real *host)
+int param_pack(const struct param *p, void *to, const real *host)
 {
     if (p->linear) return p->linear->pack(p->plan, host, to);
     return p->net->be->ops->upload(p->net->be, to, host, p->count * sizeof *host);
@@ -24,31 +22,31 @@ int model_set(const struct param *p, void *to, const real *host)
 
 int param_get(const struct param *p, real *host)
 {
-    if (p->w) return model_get(p, p->w, host);
+    if (p->w) return param_unpack(p, p->w, host);
     memcpy(host, p->host, p->count * sizeof *host);
     return OK;
 }
 
 int param_set(struct param *p, const real *host)
 {
-    if (p->w) return model_set(p, p->w, host);
+    if (p->w) return param_pack(p, p->w, host);
     memcpy(p->host, host, p->count * sizeof *host);
     return OK;
 }
 
-int model_explain(const struct param *p, int rc, struct err *e)
+int param_explain(const struct param *p, int rc, struct err *e)
 {
     char name[300];
     if (!rc) return OK;
-    model_name(p->net, p->layer, name, sizeof name);
+    model_layer_name(p->net, p->layer, name, sizeof name);
     fail(e, rc, "%s: its parameters cannot be moved: %s", name, err_text(rc));
     return attach_device_error(p->net, rc, e);
 }
 
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
-int model_moves(const struct param *p) { return p->g && !p->net->layer[p->layer].frozen; }
+int param_is_trained(const struct param *p) { return p->g && !p->net->layer[p->layer].frozen; }
 
-size_t model_param_bytes(const struct net *n, int train)
+size_t params_bytes(const struct net *n, int train)
 {
     size_t total = 0;
     for (int i = 0; i < n->nparam; i++) {
@@ -61,14 +59,14 @@ size_t model_param_bytes(const struct net *n, int train)
     return total;
 }
 
-size_t model_largest(const struct net *n)
+size_t params_largest(const struct net *n)
 {
     size_t most = 0;
     for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
     return most;
 }
 
-void model_destroy_params(struct net *n)
+void params_destroy(struct net *n)
 {
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
@@ -78,13 +76,29 @@ void model_destroy_params(struct net *n)
         mem_free(p->host);
         mem_free(p);
     }
-    op_destroy(&n->sgd);
-    n->be->ops->free(n->be, n->now);
-    n->now = NULL;
     mem_free(n->param);
     n->param = NULL;
     n->nparam = 0;
     for (int i = 0; n->layer && i < n->n; i++) n->layer[i].param = n->layer[i].nparam = 0;
+}
+
+struct param *params_add(struct net *n, const struct param *declared)
+{
+    enum { MORE = 64 };
+    struct param *p = mem_alloc(1, sizeof *p);
+    if (p && n->nparam % MORE == 0) {
+        struct param **grown = mem_alloc((size_t)n->nparam + MORE, sizeof *grown);
+        if (!grown) {
+            mem_free(p);
+            return NULL;
+        }
+        if (n->nparam) memcpy(grown, n->param, (size_t)n->nparam * sizeof *grown);
+        mem_free(n->param);
+        n->param = grown;
+    }
+    if (!p) return NULL;
+    *p = *declared;
+    return n->param[n->nparam++] = p;
 }
 
 static int draws(const struct param *p) { return p->init == INIT_NORMAL || p->init == INIT_UNIFORM; }
@@ -132,63 +146,30 @@ static int allocate(struct param *p, int train, struct err *e)
     return be->ops->alloc(be, p->bytes, &p->v, e);
 }
 
-static int plan_update(struct net *n, struct err *e)
+int params_create(struct net *n, int train, struct err *e)
 {
-    struct sgd_item *item = mem_alloc((size_t)n->nparam, sizeof *item);
-    struct sgd_desc d = { .item = item,
-                          .momentum = n->config.momentum,
-                          .average = 1.0 / n->config.subdivisions };
-    if (!item) return E_MEM;
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        if (!model_moves(p)) continue;
-        item[d.n++] = (struct sgd_item){ .w = p->w,
-                                         .v = p->v,
-                                         .g = p->g,
-                                         .bytes = p->bytes,
-                                         .layout = p->plan ? p->plan->weights : NULL,
-                                         .rate = n->layer[p->layer].common.learning_rate,
-                                         .decay = p->flags & PARAM_DECAY ? n->config.decay : 0 };
-    }
-    int rc = n->be->ops->sgd->plan(n->be, &d, &n->sgd, e);
-    mem_free(item);
-    return rc;
-}
-
-static int allocate_now(struct net *n, struct err *e)
-{
-    void *now = NULL;
-    TRY(n->be->ops->alloc(n->be, sizeof *n->now, &now, e));
-    n->now = now;
-    return OK;
-}
-
-int model_create_params(struct net *n, int train, struct err *e)
-{
-    real *host = mem_alloc(model_largest(n), sizeof *host);
+    real *host = mem_alloc(params_largest(n), sizeof *host);
     int rc = host ? OK : E_MEM;
     for (int i = 0; i < n->nparam && !rc; i++) {
         struct param *p = n->param[i];
         rc = allocate(p, train, e);
         if (rc) break;
         draw(p, stream_of(n, i), host);
-        rc = model_explain(p, param_set(p, host), e);
+        rc = param_explain(p, param_set(p, host), e);
     }
     mem_free(host);
-    if (!rc && train) rc = allocate_now(n, e);
-    if (!rc && train) rc = plan_update(n, e);
     return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %zu bytes of parameters", n->cfg->path,
-                              model_param_bytes(n, train))
+                              params_bytes(n, train))
                        : rc;
 }
 
 static int check_finite(const struct param *p, real *host, struct err *e)
 {
     char name[300];
-    TRY(model_explain(p, param_get(p, host), e));
+    TRY(param_explain(p, param_get(p, host), e));
     for (size_t i = 0; i < p->count; i++) {
         if (isfinite(host[i])) continue;
-        model_name(p->net, p->layer, name, sizeof name);
+        model_layer_name(p->net, p->layer, name, sizeof name);
         return fail(e, E_NUMBER, "%s: a weight is not finite", name);
     }
     return OK;
@@ -196,7 +177,7 @@ static int check_finite(const struct param *p, real *host, struct err *e)
 
 int net_check_finite(const struct net *n, struct err *e)
 {
-    real *host = mem_alloc(model_largest(n), sizeof *host);
+    real *host = mem_alloc(params_largest(n), sizeof *host);
     int rc = host ? OK : fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
     for (int i = 0; !rc && i < n->nparam; i++) rc = check_finite(n->param[i], host, e);
     mem_free(host);

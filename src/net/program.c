@@ -1,325 +1,12 @@
-/* Compiling a net for one batch size and purpose: what layers declare, and the memory of all of it. */
 #include "program.h"
-#include <string.h>
 #include "core/mem.h"
-#include "net/compiled.h"
-
-struct builder {
-    struct program *p;
-    struct node *node;
-    int creates; /* the first program of the net: parameters are declared, not looked up */
-};
-
-/* ---- what layers may ask while they build ---- */
-
-struct backend *builder_backend(const struct builder *b) { return b->p->net->be; }
-int builder_train(const struct builder *b) { return b->p->desc.train; }
-int builder_paired(const struct builder *b) { return b->node->l.rows_s1; }
-int builder_rows(const struct builder *b) { return b->p->rows; }
-const struct net_config *builder_config(const struct builder *b) { return &b->p->net->config; }
-double builder_bn_momentum(const struct builder *b)
-{
-    return b->p->net->layer[b->node->l.index].frozen ? 0 : b->p->net->config.bn_momentum;
-}
-uint64_t builder_seed(const struct builder *b) { return b->p->net->seed; }
-void builder_keep_in(struct builder *b, int i) { b->node->keep_in[i] = 1; }
-void builder_keep_out(struct builder *b) { b->node->keep_out = 1; }
-
-void builder_scratch(struct builder *b, size_t bytes)
-{
-    if (bytes > b->p->scratch_bytes) b->p->scratch_bytes = bytes;
-}
-
-int builder_ordinal(const struct builder *b)
-{
-    int k = 0;
-    for (int i = 0; i < b->node->l.index; i++) k += b->p->node[i].l.ops == b->node->l.ops;
-    return k;
-}
-
-struct buffer *builder_buffer(struct builder *b, size_t bytes, enum life life)
-{
-    struct claim *c = mem_alloc(1, sizeof *c);
-    if (!c) return NULL;
-    *c = (struct claim){ { NULL, bytes }, life, b->node->l.index, NULL };
-    *b->p->last_claim = c;
-    b->p->last_claim = &c->next;
-    return &c->buffer;
-}
-
-struct buffer *builder_loss(struct builder *b) { return builder_buffer(b, sizeof(double), LIFE_PROGRAM); }
-
-static int add_param(struct net *n, struct param *p)
-{
-    if (n->nparam % 64 == 0) {
-        struct param **more = mem_alloc((size_t)n->nparam + 64, sizeof *more);
-        if (!more) return E_MEM;
-        if (n->nparam) memcpy(more, n->param, (size_t)n->nparam * sizeof *more);
-        mem_free(n->param);
-        n->param = more;
-    }
-    n->param[n->nparam++] = p;
-    return OK;
-}
-
-static struct param *declare(struct builder *b, struct param want)
-{
-    struct net *n = want.net;
-    struct model_layer *m = &n->layer[want.layer];
-    if (!b->creates) return b->node->params < m->nparam ? n->param[m->param + b->node->params++] : NULL;
-    struct param *p = mem_alloc(1, sizeof *p);
-    if (!p) return NULL;
-    *p = want;
-    if (add_param(n, p)) {
-        mem_free(p);
-        return NULL;
-    }
-    if (!m->nparam++) m->param = n->nparam - 1;
-    return p;
-}
-
-static struct param described(const struct builder *b, size_t count, enum init init, double spread,
-                              unsigned flags)
-{
-    return (struct param){ .net = b->p->net,
-                           .layer = b->node->l.index,
-                           .count = count,
-                           .init = init,
-                           .spread = spread,
-                           .flags = flags };
-}
-
-struct param *builder_param(struct builder *b, size_t count, enum init init, double spread, unsigned flags)
-{
-    struct param want = described(b, count, init, spread, flags);
-    return mem_mul(count, sizeof(real), &want.bytes) ? NULL : declare(b, want);
-}
-
-struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
-                             const struct linear_ops *linear, const struct op_plan *plan)
-{
-    struct param want = described(b, count, init, spread, flags);
-    want.bytes = plan->weight_bytes;
-    want.linear = linear;
-    want.plan = plan;
-    return declare(b, want);
-}
-
-const struct layout *builder_weights(const struct builder *b)
-{
-    const struct net *n = b->p->net;
-    const struct model_layer *m = &n->layer[b->node->l.index];
-    for (int i = m->param; !b->creates && i < m->param + m->nparam; i++)
-        if (n->param[i]->linear) return n->param[i]->plan->weights;
-    return NULL;
-}
-
-/* ---- plans and memory ---- */
-
-static int build_layers(struct program *p, int creates, struct err *e)
-{
-    p->net->be->precision = (enum precision)p->net->config.precision;
-    TRY(p->net->be->ops->image(p->net->be, &p->input.x, e));
-    for (int i = 0; i < p->n; i++) {
-        struct builder b = { p, &p->node[i], creates };
-        struct layer *l = &p->node[i].l;
-        l->classes = p->net->classes;
-        if (!p->node[i].used || !l->ops->build) continue;
-        TRY(l->ops->build(l, &b, e));
-        if (l->identity) continue;
-        l->out->g.layout = l->out->x.layout;
-        l->out->g.bytes = l->out->x.bytes;
-    }
-    return OK;
-}
-
-static void extend(struct plan_item *item, int from, int to)
-{
-    if (from < item->first) item->first = from;
-    if (to > item->last) item->last = to;
-}
-
-/* Items 2i and 2i + 1: x and g of the value of layer i; 2n: the image. */
-static struct plan_item *item_of(struct program *p, const struct value *v, int gradient)
-{
-    if (v == &p->input) return gradient ? NULL : &p->item[2 * p->n];
-    const struct node *node =
-        (const struct node *)(const void *)((const char *)v - offsetof(struct node, value));
-    return &p->item[2 * (node - p->node) + gradient];
-}
-
-static void live_layer(struct program *p, int i)
-{
-    const struct node *node = &p->node[i];
-    const struct layer *l = &node->l;
-    int f = forward_step(i), b = backward_step(p, i);
-    struct plan_item *out = item_of(p, l->out, 0), *out_g = item_of(p, l->out, 1);
-    extend(out, f, node->keep_out && node->back ? b : f);
-    if (node->back && out_g && l->out->id) extend(out_g, b, b);
-    for (int k = 0; k < l->nin; k++) {
-        struct plan_item *in = item_of(p, l->in[k], 0), *in_g = item_of(p, l->in[k], 1);
-        extend(in, f, node->keep_in[k] && node->back ? b : f);
-        if (node->back && l->in[k]->need_g) extend(in_g, b, b);
-    }
-}
-
-static void live_tensors(struct program *p)
-{
-    int end = 2 * p->n + 2;
-    for (int i = 0; i <= 2 * p->n; i++) p->item[i] = (struct plan_item){ 0, end, 0, 0 };
-    p->item[2 * p->n] = (struct plan_item){ p->input.x.bytes, 0, 0, 0 };
-    for (int i = 0; i < p->n; i++) {
-        const struct node *node = &p->node[i];
-        if (node->l.identity) continue;
-        p->item[2 * i].bytes = node->used ? node->value.x.bytes : 0;
-        p->item[2 * i + 1].bytes = node->value.id && node->value.need_g ? node->value.g.bytes : 0;
-    }
-    for (int i = 0; i < p->n; i++)
-        if (p->node[i].used) live_layer(p, i);
-    int out = program_output(p);
-    extend(item_of(p, p->node[out].l.out, 0), forward_step(out), end);
-    if (p->feature >= 0) extend(item_of(p, p->node[p->feature].l.out, 0), forward_step(p->feature), end);
-    for (int i = 0; p->desc.keep && i <= 2 * p->n; i++)
-        if (p->item[i].bytes) extend(&p->item[i], 0, end);
-}
-
-static struct plan_item live_claim(const struct program *p, const struct claim *c)
-{
-    int f = forward_step(c->layer), b = backward_step(p, c->layer), back = p->node[c->layer].back;
-    struct plan_item item = { c->buffer.bytes, f, f, 0 };
-    switch (c->life) {
-    case LIFE_PASS: item.last = back ? b : f; break;
-    case LIFE_FORWARD: break;
-    case LIFE_BACKWARD: item.first = item.last = b; break;
-    case LIFE_PROGRAM:
-    case LIFE_HOST: item.bytes = 0; break;
-    }
-    return item;
-}
-
-static int plan_memory(struct program *p, struct err *e)
-{
-    int n = 2 * p->n + 1;
-    for (const struct claim *c = p->claims; c; c = c->next) n++;
-    p->nitem = n;
-    p->item = mem_alloc((size_t)n, sizeof *p->item);
-    if (!p->item) return fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
-    live_tensors(p);
-    n = 2 * p->n + 1;
-    for (const struct claim *c = p->claims; c; c = c->next) p->item[n++] = live_claim(p, c);
-    for (int i = 0; p->desc.guard && i < n; i++)
-        if (p->item[i].bytes) p->item[i].bytes += GUARD;
-    if (plan_arena(p->item, n, &p->arena_bytes))
-        return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
-    return OK;
-}
-
-/* Sizes that do not fit become SIZE_MAX, which check_free_bytes refuses. */
-static size_t round_up(size_t n) { return n > SIZE_MAX - 63 ? SIZE_MAX : (n + 63) / 64 * 64; }
-static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a; }
-
-/* Of the labels, and in training of the moves. */
-static size_t label_bytes(const struct program *p)
-{
-    size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
-    return round_up(rows * sizeof *p->dev_label) + round_up(moves * sizeof *p->dev_crop);
-}
-
-/* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
-static void plan_fixed(struct program *p)
-{
-    p->fixed_bytes = sum(label_bytes(p), round_up(p->scratch_bytes));
-    p->host_bytes = round_up(shape_row(p->input.x.shape) * sizeof(real));
-    for (const struct claim *c = p->claims; c; c = c->next) {
-        if (c->life == LIFE_PROGRAM) p->fixed_bytes = sum(p->fixed_bytes, round_up(c->buffer.bytes));
-        if (c->life == LIFE_HOST) p->host_bytes = sum(p->host_bytes, round_up(c->buffer.bytes));
-    }
-}
-
-static void bind_tensor(struct program *p, struct tensor *t, const struct plan_item *item)
-{
-    t->data = item->bytes ? (char *)p->arena + item->at : NULL;
-}
-
-static void bind(struct program *p)
-{
-    bind_tensor(p, &p->input.x, &p->item[2 * p->n]);
-    for (int i = 0; i < p->n; i++) {
-        bind_tensor(p, &p->node[i].value.x, &p->item[2 * i]);
-        bind_tensor(p, &p->node[i].value.g, &p->item[2 * i + 1]);
-    }
-    char *fixed = p->fixed, *host = p->host;
-    p->scratch = fixed; /* first, so that it is aligned as well as the backend can: libraries work there */
-    fixed += round_up(p->scratch_bytes);
-    p->dev_label = (int *)(void *)fixed;
-    p->dev_crop = (struct crop *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
-    fixed += label_bytes(p);
-    p->image = (real *)(void *)host;
-    host += round_up(shape_row(p->input.x.shape) * sizeof(real));
-    const struct plan_item *item = &p->item[2 * p->n + 1];
-    for (struct claim *c = p->claims; c; c = c->next, item++) {
-        if (c->life == LIFE_PROGRAM) {
-            c->buffer.data = fixed;
-            fixed += round_up(c->buffer.bytes);
-        } else if (c->life == LIFE_HOST) {
-            c->buffer.data = host;
-            host += round_up(c->buffer.bytes);
-        } else
-            c->buffer.data = item->bytes ? (char *)p->arena + item->at : NULL;
-    }
-}
-
-/* The layer in whose step most memory is in use. */
-static int busiest_layer(const struct program *p)
-{
-    size_t most = 0;
-    int at = 0;
-    for (int step = 1; step <= 2 * p->n + 1; step++) {
-        size_t bytes = 0;
-        for (int i = 0; i < p->nitem; i++)
-            if (p->item[i].first <= step && step <= p->item[i].last) bytes = sum(bytes, p->item[i].bytes);
-        if (bytes <= most) continue;
-        most = bytes;
-        at = step <= p->n ? step - 1 : 2 * p->n + 1 - step;
-    }
-    return at < p->n ? at : p->n - 1;
-}
-
-/* Refuses what cannot fit before asking for it, and says how much it would be and what would fit: all but the
- * parameters is in proportion to the rows. */
-static int check_free_bytes(const struct program *p, size_t params, struct err *e)
-{
-    size_t rows = sum(sum(p->arena_bytes, p->fixed_bytes), p->host_bytes), total = sum(rows, params);
-    size_t free_bytes = p->net->be->ops->free_bytes(p->net->be), each = rows / (size_t)p->rows + 1;
-    if (total <= free_bytes && total < SIZE_MAX) return OK;
-    size_t fit = (free_bytes > params ? free_bytes - params : 0) / each / (size_t)(p->rows / p->desc.rows);
-    int at = busiest_layer(p);
-    return fail(
-        e, E_MEM,
-        "%s: a mini-batch of %d needs %zu MiB, most in use at layer %d, [%s] in line %d, and %zu MiB are "
-        "free, enough for one of %zu: lower batch or raise subdivisions",
-        p->net->cfg->path, p->desc.rows, total >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
-        free_bytes >> 20, fit);
-}
-
-static int allocate(struct program *p, int creates, struct err *e)
-{
-    struct backend *be = p->net->be;
-    TRY(plan_memory(p, e));
-    plan_fixed(p);
-    size_t params = creates ? model_param_bytes(p->net, p->desc.train) : 0;
-    if (creates && !params && p->net->nparam)
-        return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
-    if (p->desc.plan_only) return OK;
-    TRY(check_free_bytes(p, params, e));
-    TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
-    TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
-    p->host = mem_alloc(p->host_bytes, 1);
-    if (!p->host)
-        return fail(e, E_MEM, "%s: not enough memory for %zu bytes", p->net->cfg->path, p->host_bytes);
-    bind(p);
-    return creates ? model_create_params(p->net, p->desc.train, e) : OK;
-}
+#include "net/async.h"
+#include "net/builder.h"
+#include "net/connect.h"
+#include "net/memory.h"
+#include "net/param.h"
+#include "net/optim.h"
+#include "net/run.h"
 
 /* Training needs something to learn from. (Nets without a loss are fine for all else.) */
 static int check_goal(const struct program *p, struct err *e)
@@ -343,6 +30,30 @@ static int keep_features(struct program *p, struct err *e)
                 p->n - 1);
 }
 
+static int create_params(struct program *p, struct err *e)
+{
+    TRY(params_create(p->net, p->desc.train, e));
+    return p->desc.train ? optim_open(p->net, e) : OK;
+}
+
+static int compile(struct program *p, int creates, struct err *e)
+{
+    TRY(check_goal(p, e));
+    TRY(keep_features(p, e));
+    TRY(builder_run(p, creates, e));
+    TRY(memory_plan(p, e));
+    size_t params = creates ? params_bytes(p->net, p->desc.train) : 0;
+    if (creates && !params && p->net->nparam)
+        return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
+    if (p->desc.plan_only) return OK;
+    TRY(memory_allocate(p, params, e));
+    if (creates) TRY(create_params(p, e));
+    if (!p->desc.train) return run_refresh(p, e);
+    TRY(async_open(p, e));
+    p->stats = mem_alloc((size_t)p->net->config.subdivisions, sizeof *p->stats);
+    return p->stats ? OK : fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+}
+
 int program_open(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
 {
     int creates = !n->param && !n->now;
@@ -352,17 +63,13 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
     if (d->train && !creates && !n->now)
         return fail(e, E_ARG, "%s: training programs must be opened before those for inference",
                     n->cfg->path);
-    int rc = program_draft(&p, n, d, e);
-    if (!rc) rc = check_goal(p, e);
-    if (!rc) rc = keep_features(p, e);
-    if (!rc) rc = build_layers(p, creates, e);
-    if (!rc) rc = allocate(p, creates, e);
-    if (!rc) rc = async_plan(p, e);
-    if (!rc && !d->train && !d->plan_only) rc = program_refresh(p, e);
+    int rc = connect_program(&p, n, d, e);
+    if (!rc) rc = compile(p, creates, e);
     if (rc) {
         attach_device_error(n, rc, e);
         program_close(p);
-        if (creates) model_destroy_params(n);
+        if (creates) optim_close(n);
+        if (creates) params_destroy(n);
         return rc;
     }
     *out = p;
@@ -372,33 +79,23 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
 void program_close(struct program *p)
 {
     if (!p) return;
-    for (int i = 0; p->node && i < p->n; i++) {
-        struct node *node = &p->node[i];
-        if (node->l.self && node->used && node->l.ops->destroy) node->l.ops->destroy(&node->l);
-        mem_free(node->l.self);
-        mem_free(node->l.in);
-        mem_free(node->l.add);
-        mem_free(node->keep_in);
-    }
-    for (struct claim *c = p->claims, *next; c; c = next) {
-        next = c->next;
-        mem_free(c);
-    }
-    struct backend *be = p->net->be;
-    async_destroy(p);
-    be->ops->free(be, p->arena);
-    be->ops->free(be, p->fixed);
-    mem_free(p->host);
-    mem_free(p->item);
-    mem_free(p->node);
-    mem_free(p);
+    async_close(p);
+    memory_free(p);
+    mem_free(p->stats);
+    disconnect_program(p);
+}
+
+int program_refresh(struct program *p, struct err *e)
+{
+    if (e) e->code = OK;
+    return attach_device_error(p->net, run_refresh(p, e), e);
 }
 
 void program_get_info(const struct program *p, struct program_info *info)
 {
     *info = (struct program_info){ p->arena_bytes, p->scratch_bytes,
                                    p->fixed_bytes - p->scratch_bytes + p->host_bytes,
-                                   model_param_bytes(p->net, p->desc.train) };
+                                   params_bytes(p->net, p->desc.train) };
 }
 
 size_t program_layer_bytes(const struct program *p, int i)

@@ -1,10 +1,31 @@
-/* A look inside a program, for tests and tools. */
+/* A program is a net compiled for one batch size and one purpose: shapes, plans, and one arena in which
+ * tensors share memory over time. Several programs over one net share its parameters: training with and
+ * without a second mini-batch, validation beside training. */
 #ifndef NET_PROGRAM_H
 #define NET_PROGRAM_H
-#include "net/net.h"
+#include "net/desc.h"
+#include "net/model.h"
 
-/* Layer i with its tensors: out->x, out->g (data NULL where there is no gradient). Contents are kept to the
- * end of the step only with program_desc.keep. */
+struct program;
+/* Compiles. The first program of a net also creates its parameters: with gradients and momenta, in the
+ * backend's own layout, if it is for training (then they are the net's for good), else as host memory. Open
+ * training programs first, and keep the first program open as long as parameters are used: it knows how they
+ * are packed. */
+int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
+void program_close(struct program *);
+
+/* After parameters changed: inference programs fold and pack them again. */
+int program_refresh(struct program *, struct err *);
+
+struct program_info {
+    size_t arena, scratch, fixed; /* bytes: tensors and buffers; the shared block; what is always there */
+    size_t params;                /* with gradients and momenta in training */
+};
+void program_get_info(const struct program *, struct program_info *);
+size_t program_layer_bytes(const struct program *, int i); /* tensors and buffers of layer i */
+
+/* For tests: layer i (NULL past the last) with its tensors out->x and out->g, whose data is NULL where there
+ * is no gradient, and the input. Contents are kept to the end of the step only with program_desc.keep. */
 const struct layer *program_layer(const struct program *, int i);
 const struct value *program_input(const struct program *);
 

@@ -1,15 +1,12 @@
-/* .weights files, and the part of the training state that belongs to the net.
- *
- * .weights: int32 major, minor, revision; then seen (uint64 where major*10 + minor >= 2 and both are below
+/* .weights: int32 major, minor, revision; then seen (uint64 where major*10 + minor >= 2 and both are below
  * 1000, else int32); then float32 numbers, layer after layer in the order in which they declare their
  * parameters. Little-endian, no padding. */
-#include <limits.h>
+#include "weights.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include "backend/ops/dense.h"
 #include "core/mem.h"
-#include "net/model.h"
+#include "net/param.h"
 
 static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
 
@@ -62,7 +59,7 @@ static int ends_early(const struct net *n, const char *path, int layer, size_t l
                       struct err *e)
 {
     char name[300];
-    model_name(n, layer, name, sizeof name);
+    model_layer_name(n, layer, name, sizeof name);
     if (!left)
         return fail_at(e, E_FORMAT, path, 0, "the file ends before %s: it holds %d of the %d layers", name,
                        layer, n->n);
@@ -97,12 +94,12 @@ static int load_param(const struct net *n, struct param *p, struct file_reader *
     TRY(reader_take(r, file, p->count * sizeof *file, e));
     int turn = transposed && p->linear == &n->be->ops->dense->linear;
     for (size_t i = 0; i < p->count; i++) host[i] = file[turn ? i % inputs * outputs + i / inputs : i];
-    return model_explain(p, param_set(p, host), e);
+    return param_explain(p, param_set(p, host), e);
 }
 
 static int load_params(struct net *n, struct file_reader *r, int transposed, int layers, struct err *e)
 {
-    size_t most = model_largest(n);
+    size_t most = params_largest(n);
     float *file = mem_alloc(most, sizeof *file);
     real *host = mem_alloc(most, sizeof *host);
     int rc = file && host ? OK : fail(e, E_MEM, "not enough memory to read %s", r->path);
@@ -126,7 +123,7 @@ static int check_numbers(const struct net *n, struct file_reader r, int layers, 
             TRY(reader_take(&r, &v, sizeof v, e));
             if (isfinite(v) && !(v < 0 && p->flags & PARAM_VARIANCE)) continue;
             char name[300];
-            model_name(n, p->layer, name, sizeof name);
+            model_layer_name(n, p->layer, name, sizeof name);
             return fail_at(e, E_FORMAT, r.path, 0,
                            "%s: number %zu is %g: these weights are damaged, or of a training that failed",
                            name, k, (double)v);
@@ -153,14 +150,14 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
 
 static int save_param(const struct param *p, struct file *f, float *out, real *host, struct err *e)
 {
-    TRY(model_explain(p, param_get(p, host), e));
+    TRY(param_explain(p, param_get(p, host), e));
     for (size_t i = 0; i < p->count; i++) out[i] = (float)host[i];
     return file_write(f, out, p->count * sizeof *out, e);
 }
 
 static int save_payload(const struct net *n, struct file *f, int upto, struct err *e)
 {
-    size_t most = model_largest(n);
+    size_t most = params_largest(n);
     float *out = mem_alloc(most, sizeof *out);
     real *host = mem_alloc(most, sizeof *host);
     int rc = out && host ? OK : fail(e, E_MEM, "not enough memory to write %s", f->path);
@@ -202,9 +199,9 @@ int net_state_write(const struct net *n, struct file *f, struct err *e)
         real *host = mem_alloc(p->count, sizeof *host);
         if (!host) return fail(e, E_MEM, "not enough memory to write %s", f->path);
         int rc = file_write(f, &count, sizeof count, e);
-        if (!rc) rc = model_explain(p, param_get(p, host), e);
+        if (!rc) rc = param_explain(p, param_get(p, host), e);
         if (!rc) rc = file_write(f, host, p->count * sizeof *host, e);
-        if (!rc && p->v) rc = model_explain(p, model_get(p, p->v, host), e);
+        if (!rc && p->v) rc = param_explain(p, param_unpack(p, p->v, host), e);
         if (!rc && p->v) rc = file_write(f, host, p->count * sizeof *host, e);
         mem_free(host);
         TRY(rc);
@@ -226,7 +223,7 @@ static int check_state(const struct net *n, struct file_reader r, struct err *e)
         TRY(reader_take(&r, &count, sizeof count, e));
         size_t bytes = (p->v ? 2 : 1) * p->count * sizeof(real);
         char name[300];
-        model_name(n, p->layer, name, sizeof name);
+        model_layer_name(n, p->layer, name, sizeof name);
         if (count != p->count)
             return fail_at(e, E_FORMAT, r.path, 0,
                            "this state belongs to another cfg: %s has %zu numbers, the file %llu", name,
@@ -246,10 +243,10 @@ static int read_state(struct net *n, struct file_reader *r, real *host, struct e
         uint64_t count;
         TRY(reader_take(r, &count, sizeof count, e));
         TRY(reader_take(r, host, p->count * sizeof *host, e));
-        TRY(model_explain(p, param_set(p, host), e));
+        TRY(param_explain(p, param_set(p, host), e));
         if (!p->v) continue;
         TRY(reader_take(r, host, p->count * sizeof *host, e));
-        TRY(model_explain(p, model_set(p, p->v, host), e));
+        TRY(param_explain(p, param_pack(p, p->v, host), e));
     }
     n->seen = head.seen;
     n->ce_average = head.ce_average;
@@ -259,7 +256,7 @@ static int read_state(struct net *n, struct file_reader *r, real *host, struct e
 int net_state_read(struct net *n, struct file_reader *r, struct err *e)
 {
     TRY(check_state(n, *r, e));
-    real *host = mem_alloc(model_largest(n), sizeof *host);
+    real *host = mem_alloc(params_largest(n), sizeof *host);
     int rc = host ? read_state(n, r, host, e) : fail(e, E_MEM, "not enough memory to read %s", r->path);
     mem_free(host);
     return rc;

@@ -5,11 +5,6 @@
 enum { STUCK_LIMIT = 200 };
 static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is no chance */
 
-uint64_t trainer_batch(const struct net *net)
-{
-    return (uint64_t)net->mini * (uint64_t)net->config.subdivisions;
-}
-
 double trainer_epoch(const struct trainer *t, uint64_t seen) { return (double)seen / t->train->n; }
 
 /* Sums over the sub-mini-batches of an iteration. */
@@ -18,21 +13,17 @@ struct totals {
     int matched; /* sub-mini-batches with a match */
 };
 
-static int submit_part(struct trainer *t, struct pending *now, const struct batch *b, int part, struct err *e)
+static int submit_part(struct trainer *t, struct pending *now, const struct batch *b, struct err *e)
 {
-    struct step s = { .x = b->x,
-                      .move = b->move,
-                      .label = b->label,
-                      .rows = b->rows,
-                      .rows_s1 = b->rows_s1,
-                      .add = part > 0,
-                      .number = b->number,
-                      .iteration = now->iteration,
-                      .update = part == t->net->config.subdivisions - 1,
-                      .rate = now->rate };
-    now->program = b->rows > b->rows_s1 ? t->paired : t->plain;
-    if (!part) now->number = b->number;
-    return program_submit(now->program, &s, e);
+    struct step s = step_at(t->net, b->number);
+    s.x = b->x;
+    s.move = b->move;
+    s.label = b->label;
+    s.rows = b->rows;
+    s.rows_s1 = b->rows_s1;
+    now->program = step_program(&t->training, &s);
+    if (!s.add) now->number = b->number;
+    return step_submit(now->program, &s, e);
 }
 
 static int submit(struct trainer *t, struct pending *now, struct err *e)
@@ -42,7 +33,7 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
         double before = wall_clock();
         TRY(loader_next(t->loader, &b, e));
         now->loading += wall_clock() - before;
-        int rc = submit_part(t, now, b, i, e);
+        int rc = submit_part(t, now, b, e);
         loader_release(t->loader, b);
         if (rc) return rc;
     }
@@ -52,9 +43,9 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
 static int add_up(const struct trainer *t, const struct pending *it, struct totals *sum, struct err *e)
 {
     for (int i = 0; i < t->net->config.subdivisions; i++) {
-        struct step s = { .number = it->number + (uint64_t)i, .iteration = it->iteration };
+        struct step s = step_at(t->net, it->number + (uint64_t)i);
         struct step_stats stats;
-        TRY(program_stats(it->program, &s, &stats, e));
+        TRY(step_read_stats(it->program, &s, &stats, e));
         sum->ce += stats.ce;
         sum->match += isfinite(stats.match) ? stats.match : 0;
         sum->matched += isfinite(stats.match) != 0;
@@ -80,7 +71,7 @@ static double eta(const struct trainer *t, uint64_t iteration, double per_iterat
     if (c->max_batches <= 0) return -1;
     double left = (double)c->max_batches - (double)iteration, validations = 1;
     if (c->valid_every > 0)
-        validations += left * (double)trainer_batch(t->net) / (c->valid_every * t->train->n);
+        validations += left * (double)net_images_per_update(t->net) / (c->valid_every * t->train->n);
     return left * per_iteration + validations * t->valid_seconds;
 }
 
@@ -90,7 +81,7 @@ static void fill_line(struct trainer *t, const struct pending *it, const struct 
     const struct net_config *c = &t->net->config;
     double parts = c->subdivisions;
     l->iteration = it->iteration;
-    l->seen = it->seen;
+    l->seen = t->net->seen;
     l->epoch = trainer_epoch(t, l->seen);
     l->loaded_seconds = it->loading;
     l->seconds = wall - it->loading;
@@ -103,7 +94,7 @@ static void fill_line(struct trainer *t, const struct pending *it, const struct 
     l->rate = it->rate;
     l->burn_in = l->iteration < (uint64_t)c->burn_in ? c->burn_in : 0;
     double per_iteration = throughput_add(&t->throughput, wall);
-    l->images_per_second = per_iteration > 0 ? (double)trainer_batch(t->net) / per_iteration : 0;
+    l->images_per_second = per_iteration > 0 ? (double)net_images_per_update(t->net) / per_iteration : 0;
     l->eta_seconds = eta(t, l->iteration, per_iteration);
 }
 
@@ -138,7 +129,6 @@ static int report(struct trainer *t, const struct pending *it, double wall, stru
     TRY(add_up(t, it, &sum, e));
     fill_line(t, it, &sum, wall, &line);
     t->p.ce_smooth = line.ce_smooth;
-    net_follow_ce(t->net, line.ce);
     metrics_train(&t->metrics, &line);
     if (t->hooks->iteration) t->hooks->iteration(t->hooks->ctx, &line);
     watch_collapse(t, &line);
@@ -153,7 +143,6 @@ int trainer_iterate(struct trainer *t, struct err *e)
     *now = (struct pending){ .iteration = iteration,
                              .rate = net_rate(&t->net->config, t->net->seed, iteration) };
     TRY(submit(t, now, e));
-    now->seen = t->net->seen;
     t->p.iteration = iteration;
     t->npending++;
     return OK;
@@ -161,22 +150,21 @@ int trainer_iterate(struct trainer *t, struct err *e)
 
 int trainer_full(const struct trainer *t)
 {
-    return t->npending && t->npending >= program_max_in_flight(t->pending[t->npending - 1].program);
+    return t->npending && t->npending >= step_max_in_flight(t->pending[t->npending - 1].program);
 }
 
 /* Iterations that were waited for together took equally long, as far as anybody knows. */
 int trainer_drain(struct trainer *t, struct err *e)
 {
     int n = t->npending;
-    if (t->plain) TRY(program_pull(t->plain, e));
-    if (t->paired) TRY(program_pull(t->paired, e));
+    if (t->training.plain) TRY(step_wait(t->training.plain, e));
+    if (t->training.paired) TRY(step_wait(t->training.paired, e));
     double wall = (wall_clock() - t->began) / (n ? n : 1);
     t->npending = 0;
     for (int i = 0; i < n; i++) {
         int rc = report(t, &t->pending[i], wall, e);
         if (!rc) continue;
         t->p.iteration = t->pending[i].iteration - 1;
-        t->net->seen = t->pending[i].seen - trainer_batch(t->net);
         return rc;
     }
     return OK;

@@ -92,8 +92,8 @@ struct throughput {
 /* An iteration that was submitted and not yet reported. */
 struct pending {
     struct program *program;
-    uint64_t iteration, number, seen; /* number: of its first sub-mini-batch; seen: after it */
-    double rate, loading;             /* seconds spent waiting for the loader */
+    uint64_t iteration, number; /* number: of its first sub-mini-batch */
+    double rate, loading;       /* seconds spent waiting for the loader */
 };
 enum { MOST_PENDING = 16 };
 
@@ -103,7 +103,8 @@ struct trainer {
     const struct data_file *data;
     const struct train_options *o;
     const struct train_hooks *hooks;
-    struct program *plain, *paired, *infer;
+    struct step_programs training;
+    struct program *infer;
     struct loader *loader;
     struct files files;
     struct lock lock;
@@ -117,7 +118,6 @@ struct trainer {
     double valid_seconds; /* of the last validation */
 };
 
-uint64_t trainer_batch(const struct net *); /* images of S1 per update */
 double trainer_epoch(const struct trainer *, uint64_t seen);
 /* Submits and counts one iteration. After a failure the weights are those of the iteration before. */
 int trainer_iterate(struct trainer *, struct err *);

@@ -29,12 +29,8 @@ static int save_last_weights(struct trainer *t, struct err *e)
 
 static int open_programs(struct trainer *t, struct err *e)
 {
-    const struct net *net = t->net;
-    struct program_desc plain = { .rows = net->mini, .train = 1 }, paired = plain;
-    struct program_desc infer = { .rows = net->mini, .features = net->feature + 1 };
-    paired.paired = 1;
-    if (!net->pair_loader || net->wants.every > 1) TRY(program_open(&t->plain, t->net, &plain, e));
-    if (net->pair_loader) TRY(program_open(&t->paired, t->net, &paired, e));
+    const struct program_desc infer = { .rows = t->net->mini, .features = t->net->feature + 1 };
+    TRY(step_open(&t->training, t->net, e));
     return t->valid ? program_open(&t->infer, t->net, &infer, e) : OK;
 }
 
@@ -48,7 +44,7 @@ static int start_from_weights(struct trainer *t, struct err *e)
     else if (layers < net->n)
         note(&net->notes, "%s: layers 0..%d loaded, the rest random", t->o->weights, layers - 1);
     if (t->o->clear) net->seen = 0;
-    t->p.iteration = net->seen / trainer_batch(net);
+    t->p.iteration = net->seen / net_images_per_update(net);
     return OK;
 }
 
@@ -102,8 +98,8 @@ static void report_start(const struct trainer *t)
 {
     struct train_start s = { .iteration = t->p.iteration };
     size_t folded;
-    add_memory(t->plain, &s.train, &s.params);
-    add_memory(t->paired, &s.train, &s.params);
+    add_memory(t->training.plain, &s.train, &s.params);
+    add_memory(t->training.paired, &s.train, &s.params);
     add_memory(t->infer, &s.infer, &folded);
     if (t->hooks->start) t->hooks->start(t->hooks->ctx, &s);
 }
@@ -140,8 +136,7 @@ static void stop(struct trainer *t)
     loader_close(t->loader);
     metrics_close(&t->metrics);
     program_close(t->infer);
-    program_close(t->paired);
-    program_close(t->plain);
+    step_close(&t->training);
     lock_close(&t->lock);
     files_close(&t->files);
 }
@@ -185,10 +180,13 @@ static int give_up(struct trainer *t, int rc, struct err *e)
 /* Every valid_every epochs: where seen / (valid_every * images) passes a whole number; and at the end. */
 static int validation_due(const struct trainer *t)
 {
-    double interval = t->net->config.valid_every * t->train->n, seen = (double)t->net->seen;
+    double interval = t->net->config.valid_every * t->train->n,
+           images = (double)net_images_per_update(t->net);
+    double seen =
+        (double)t->net->seen + t->npending * images; /* those in flight are counted when they are read */
     if (!t->valid) return 0;
     if (reached_end(t)) return 1;
-    return interval > 0 && floor(seen / interval) > floor((seen - (double)trainer_batch(t->net)) / interval);
+    return interval > 0 && floor(seen / interval) > floor((seen - images) / interval);
 }
 
 static int saving_due(const struct trainer *t) { return t->p.iteration % SAVE_EVERY == 0; }

@@ -142,9 +142,9 @@ static int settle(struct contender *c, struct program *p, const struct step *las
                   struct err *e)
 {
     struct step_stats stats;
-    if (c->plain) TRY(program_pull(c->plain, e));
-    if (c->paired) TRY(program_pull(c->paired, e));
-    TRY(program_stats(p, last, &stats, e));
+    if (c->plain) TRY(step_wait(c->plain, e));
+    if (c->paired) TRY(step_wait(c->paired, e));
+    TRY(step_read_stats(p, last, &stats, e));
     *extra += stats.extra_seconds;
     return OK;
 }
@@ -156,7 +156,7 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
     double start = now(), extra = 0;
     int waiting = 0;
     for (int i = 0; i < count; i++, n++) {
-        int two = net->pair_loader && n % (uint64_t)net->wants.every == 0;
+        int two = net_is_paired(net, n);
         struct program *p = two ? c->paired : c->plain;
         struct step s = { .x = c->x,
                           .move = c->move,
@@ -167,8 +167,8 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
                           .iteration = n,
                           .update = 1,
                           .rate = RATE };
-        TRY(program_submit(p, &s, e));
-        if (++waiting < program_max_in_flight(p) && i + 1 < count) continue;
+        TRY(step_submit(p, &s, e));
+        if (++waiting < step_max_in_flight(p) && i + 1 < count) continue;
         TRY(settle(c, p, &s, &extra, e));
         waiting = 0;
     }
@@ -215,7 +215,7 @@ static void print_ready(const struct contender *c)
 static int play(struct contender *c, struct err *e)
 {
     struct cost cost;
-    int warm_ups = program_max_in_flight(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
+    int warm_ups = step_max_in_flight(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
     for (int i = 0; i < warm_ups; i++) TRY(play_round(c, &cost, e));
     print_ready(c);
     for (char line[64]; fgets(line, sizeof line, stdin);) {

@@ -30,9 +30,9 @@ static void open_net(struct tiny *t)
     ok(tiny_open(t, cfg, &e), &e);
     for (int i = 0; i < 3; i++) { /* momenta, running statistics and centers that are not 0 */
         tiny_train(t, x, label, 0);
-        ok(net_update(t->net, .1, &e), &e);
+        ok(optim_update(t->net, .1, &e), &e);
     }
-    net_follow_ce(t->net, .3);
+    t->net->ce_average = .3;
 }
 
 static void keep(const real *x, size_t n, struct snapshot *s)
@@ -52,7 +52,7 @@ static struct snapshot look(const struct net *n)
         assert_int_equal(param_get(p, host), OK);
         keep(host, p->count, &s);
         if (!p->v) continue;
-        assert_int_equal(model_get(p, p->v, host), OK);
+        assert_int_equal(param_unpack(p, p->v, host), OK);
         keep(host, p->count, &s);
     }
     return s;
@@ -134,7 +134,7 @@ static void state_of_the_net(void **state)
     struct snapshot before = look(t.net);
 
     open_net(&other);
-    net_follow_ce(other.net, 2);
+    other.net->ce_average = 2;
     struct snapshot untouched = look(other.net);
     for (size_t n = 0; n < b.n; n++) {
         struct err why = { 0 };

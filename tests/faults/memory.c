@@ -131,12 +131,12 @@ static int use_all(struct run *r, struct err *e)
     struct step_stats stats;
     float prob[ROWS * CLASSES];
     double ce;
-    TRY(program_train(r->plain, &s, &stats, e));
+    TRY(step_train(r->plain, &s, &stats, e));
     s.rows = 2 * ROWS;
     s.add = 1;
     s.iteration = 2;
-    TRY(program_train(r->paired, &s, &stats, e));
-    TRY(net_update(r->net, .1, e));
+    TRY(step_train(r->paired, &s, &stats, e));
+    TRY(optim_update(r->net, .1, e));
     TRY(program_refresh(r->infer, e));
     s.rows = ROWS;
     return program_infer(r->infer, &s, prob, &ce, e);

@@ -405,7 +405,7 @@ static int net_step(struct program *program, const struct vector *v, struct back
     if (!rc) {
         struct step step = { .x = in, .label = label, .rows = 2 * (int)m, .rows_s1 = (int)m, .iteration = 1 };
         probe_insert(program, NET_LAYERS, probe, seen, &w);
-        rc = program_train(program, &step, &stats, e);
+        rc = step_train(program, &step, &stats, e);
         probe_remove(program, NET_LAYERS, probe);
     }
     if (!rc) {

@@ -4,7 +4,7 @@
 #ifndef GOLDEN_PROBE_H
 #define GOLDEN_PROBE_H
 #include "net/layer.h"
-#include "net/program.h"
+#include "net/net.h"
 
 enum probe_when { PROBE_OUTPUT, PROBE_GRADIENT };
 

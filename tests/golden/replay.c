@@ -150,12 +150,12 @@ static int run_step(struct replay *r, struct err *e)
                          .number = (uint64_t)r->step,
                          .iteration = iteration };
     struct step_stats stats = { 0 };
-    int rc = r->train ? program_train(r->program, &step, &stats, e)
-                      : program_infer(r->program, &step, NULL, NULL, e);
+    int rc =
+        r->train ? step_train(r->program, &step, &stats, e) : program_infer(r->program, &step, NULL, NULL, e);
     mem_free(labels);
     if (rc || !r->train) return rc;
     r->ce = stats.ce;
-    return last ? net_update(net, net_rate(&net->config, net->seed, iteration), e) : OK;
+    return last ? optim_update(net, net_rate(&net->config, net->seed, iteration), e) : OK;
 }
 
 static void compare_loss(struct replay *r, const struct record *theirs)

@@ -3,7 +3,7 @@
 #define BED_H
 #include "test.h"
 #include "core/mem.h"
-#include "net/program.h"
+#include "net/net.h"
 
 enum { BED_ROWS = 6, BED_CLASSES = 4 };
 
@@ -107,7 +107,7 @@ static inline void bed_warm(struct bed *b, struct err *e)
 {
     struct step_stats s;
     bed_negate(b);
-    ok(program_train(b->p, &b->step, &s, e), e);
+    ok(step_train(b->p, &b->step, &s, e), e);
     bed_negate(b);
 }
 

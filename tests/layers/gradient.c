@@ -4,7 +4,7 @@
  * constant (bandwidths, centers) stays the same in all passes. Skipped unless built with DOUBLE=1: in float,
  * differences of a loss resolve a gradient to 1e-2 at best. */
 #include "bed.h"
-#include "net/model.h"
+#include "net/net.h"
 
 #define TOLERANCE 1e-7
 #define STEP      1e-5
@@ -27,7 +27,7 @@ static double loss_at(struct bed *b, int own)
     struct err e = { 0 };
     struct step_stats s;
     b->step.reuse_detached = 1;
-    ok(program_train(b->p, &b->step, &s, &e), &e);
+    ok(step_train(b->p, &b->step, &s, &e), &e);
     return total(b, own);
 }
 
@@ -39,7 +39,7 @@ static real *gradients(struct bed *b)
     assert_non_null(g);
     for (int i = 0; i < b->net->nparam; i++) {
         const struct param *p = b->net->param[i];
-        if (p->g) assert_int_equal(model_get(p, p->g, at), OK);
+        if (p->g) assert_int_equal(param_unpack(p, p->g, at), OK);
         at += p->count;
     }
     return g;
@@ -110,7 +110,7 @@ static void check(const struct layer_ops *ops, const char *example)
     bed_cfg(cfg, sizeof cfg, ops, example, 3, 6);
     ok(bed_open(&b, "ref", cfg, &e), &e);
     bed_warm(&b, &e);
-    ok(program_train(b.p, &b.step, &s, &e), &e);
+    ok(step_train(b.p, &b.step, &s, &e), &e);
     real *g = gradients(&b);
     error = differences(&b, g, 0, &size);
     report(ops->name, example, "whole", error, size);
@@ -118,7 +118,7 @@ static void check(const struct layer_ops *ops, const char *example)
         struct bed without;
         open_without(cfg, ops, &without);
         bed_warm(&without, &e);
-        ok(program_train(without.p, &without.step, &s, &e), &e);
+        ok(step_train(without.p, &without.step, &s, &e), &e);
         real *g0 = gradients(&without);
         for (size_t i = 0, k = 0; i < (size_t)b.net->nparam; k += b.net->param[i++]->count)
             for (size_t j = k; j < k + b.net->param[i]->count; j++) g[j] -= g0[j];

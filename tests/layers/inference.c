@@ -3,7 +3,7 @@
  * and, where nothing in the net acts differently in training, those of the training program itself. */
 #include <unistd.h>
 #include "bed.h"
-#include "net/model.h"
+#include "net/net.h"
 
 #define TOLERANCE 1e-5 /* rounding: plans, and with them the order of sums, may differ */
 
@@ -67,8 +67,8 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
     size_t n = (size_t)BED_ROWS * (size_t)trained.net->classes;
     for (int i = 0; i < WAYS; i++) assert_non_null(out[i] = mem_alloc(n, sizeof **out));
     bed_warm(&trained, &e);
-    ok(net_update(trained.net, .1, &e), &e);
-    ok(program_train(trained.p, &trained.step, &stats, &e), &e);
+    ok(optim_update(trained.net, .1, &e), &e);
+    ok(step_train(trained.p, &trained.step, &stats, &e), &e);
     read_output(&trained, out[TRAINING]);
     infer(trained.net, NULL, trained.step, out[BESIDE]);
     assert_int_equal(close(mkstemp(weights)), 0);

@@ -3,7 +3,7 @@
  * saved weights load. */
 #include <unistd.h>
 #include "bed.h"
-#include "net/model.h"
+#include "net/net.h"
 
 struct where {
     const char *device, *cfg;
@@ -22,7 +22,7 @@ static double first_step(const struct where *w, int keep, real **g)
         .rows = BED_ROWS, .paired = b.net->pair_loader, .train = 1, .keep = keep, .guard = !keep
     };
     ok(program_open(&p, b.net, &d, &e), &e);
-    int rc = program_train(p, &b.step, &s, &e);
+    int rc = step_train(p, &b.step, &s, &e);
     if (rc) print_error("%s\n", w->what);
     ok(rc, &e);
     size_t n = 0;
@@ -30,7 +30,7 @@ static double first_step(const struct where *w, int keep, real **g)
     real *at = *g = mem_alloc(n, sizeof **g);
     assert_non_null(at);
     for (int i = 0; i < b.net->nparam; at += b.net->param[i++]->count)
-        if (b.net->param[i]->g) assert_int_equal(model_get(b.net->param[i], b.net->param[i]->g, at), OK);
+        if (b.net->param[i]->g) assert_int_equal(param_unpack(b.net->param[i], b.net->param[i]->g, at), OK);
     program_close(p);
     bed_close(&b);
     return s.ce;

@@ -20,7 +20,7 @@
 #include "core/rng.h"
 #include "core/text.h"
 #include "golden/probe.h"
-#include "net/model.h"
+#include "net/net.h"
 
 /* As in formula.py. */
 enum { SEED = 1311, FORMULA_PARAMETER = 200, FORMULA_INPUT, FORMULA_LABEL, FORMULA_SIGN };
@@ -288,7 +288,7 @@ static int compare_gradients(struct replay *r, int pass)
     for (int i = 0; i < r->golden.nparam; i++) {
         const struct golden_param *p = &r->golden.param[i];
         if (!(p->norm > 0)) continue;
-        TRY(model_get(r->net->param[i], param_g(r->net->param[i]), r->host));
+        TRY(param_unpack(r->net->param[i], param_g(r->net->param[i]), r->host));
         if (r->dump) TRY(put("gradient", pass, p->name, r->host, p->count));
         project(r->host, p->count, i, 1 / (p->norm * sqrt(used)), projection);
     }
@@ -332,11 +332,11 @@ static int one_pass(struct replay *r, int pass, int rows, struct err *e)
     uniform(r->x, (size_t)rows * image, FORMULA_INPUT, (uint64_t)pass, -1.7, 1.7);
     for (int i = 0; i < rows; i++)
         r->label[i] = (int)(rng_bits(key, (uint64_t)i) % (uint64_t)r->golden.labels);
-    TRY(program_train(r->program, &step, &stats, e));
+    TRY(step_train(r->program, &step, &stats, e));
     TRY(compare_pass(r, pass, &stats));
     if (!r->golden.update) return compare_gradients(r, pass);
     if (part + 1 < net->config.subdivisions) return OK;
-    return net_update(net, net_rate(&net->config, net->seed, step.iteration), e);
+    return optim_update(net, net_rate(&net->config, net->seed, step.iteration), e);
 }
 
 static int run(struct replay *r, struct err *e)

@@ -474,7 +474,7 @@ static void refuse_in_a_net(const char *device)
     const int label[4] = { 0, 1, 0, 1 };
     struct step step = { .x = x, .label = label, .rows = 4, .rows_s1 = 2, .iteration = 1 };
     struct step_stats stats;
-    assert_int_equal(program_train(program, &step, &stats, &e), E_NUMBER);
+    assert_int_equal(step_train(program, &step, &stats, &e), E_NUMBER);
     assert_non_null(strstr(e.msg, "[itra] (layer 1): a feature is not finite"));
     program_close(program);
     net_close(net);

@@ -66,8 +66,8 @@ static void a_net_without_parameters(void **state)
     };
     assert_int_equal(program_open(&none, t.net, &refused, &e), E_ARG);
     ok(program_open(&second, t.net, &train, &e), &e);
-    ok(program_train(t.p, &s, &stats, &e), &e);
-    ok(net_update(t.net, .1, &e), &e);
+    ok(step_train(t.p, &s, &stats, &e), &e);
+    ok(optim_update(t.net, .1, &e), &e);
     program_close(second);
     tiny_close(&t);
 }
@@ -88,7 +88,7 @@ static void stopbackward(void **state)
     assert_non_null(program_layer(t.p, 2)->out->g.data);
     double before[6];
     for (int i = 0; i < 6; i++) before[i] = tiny_w(&t, i, 1);
-    ok(net_update(t.net, .1, &e), &e);
+    ok(optim_update(t.net, .1, &e), &e);
     for (int i = 0; i < 6; i++) assert_int_equal(tiny_w(&t, i, 1) == before[i], i < 4);
     tiny_close(&all);
     tiny_close(&t);
@@ -116,7 +116,7 @@ static void dead_branches(void **state)
     struct program_desc d = { .rows = 4, .train = 1, .guard = 1 };
     double g = tiny_g(&t, 0, 0), ce = tiny_train(&t, images, label, 0).ce;
     ok(program_open(&tight, t.net, &d, &e), &e);
-    ok(program_train(tight, &step, &s, &e), &e);
+    ok(step_train(tight, &step, &s, &e), &e);
     assert_true(s.ce == ce && tiny_g(&t, 0, 0) == g);
     program_close(tight);
     tiny_close(&t);
@@ -445,7 +445,7 @@ static struct step_stats train(struct program *p, int rows, uint64_t iteration)
     struct step step = {
         .x = images, .label = label, .rows = rows, .rows_s1 = 4, .iteration = iteration, .number = iteration
     };
-    ok(program_train(p, &step, &s, &e), &e);
+    ok(step_train(p, &step, &s, &e), &e);
     return s;
 }
 
@@ -473,8 +473,8 @@ static void plain_and_paired_share_parameters(void **state)
         assert_true(a.ce == b.ce && isnan(a.match));
         for (int i = 0; i < 7; i++)
             if (alone.net->param[i]->g) same_gradient(&t, i, &alone, i, 0);
-        ok(net_update(t.net, .1, &e), &e);
-        ok(net_update(alone.net, .1, &e), &e);
+        ok(optim_update(t.net, .1, &e), &e);
+        ok(optim_update(alone.net, .1, &e), &e);
 
         a = train(p[1], 8, 2); /* CE of S1 alone, with its own batch statistics */
         b = train(alone.p, 4, 2);
@@ -483,7 +483,7 @@ static void plain_and_paired_share_parameters(void **state)
         assert_true(tiny_g(&t, 6, 0) == tiny_g(&alone, 6, 0)); /* behind [itra] nothing is added */
         double moved = tiny_w(&t, 5, 0), ce = train(p[0], 4, 3).ce;
         train(p[1], 8, 4);
-        ok(net_update(t.net, .1, &e), &e);
+        ok(optim_update(t.net, .1, &e), &e);
         assert_true(tiny_w(&t, 5, 0) != moved);
         assert_true(train(p[0], 4, 5).ce != ce); /* what one program learns the other knows */
         for (int i = 0; i < 2; i++) program_close(p[i != paired_first]);
@@ -561,10 +561,10 @@ static void losses_that_are_not_finite_name_the_layer(void **state)
     open_set(&t, NET(4) CONV(2) CONV(3) HEAD);
     fill(&t, 1, most);
     fill(&t, 3, most);
-    refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e,
+    refused(step_train(t.p, &step, &s, &e), E_NUMBER, &e,
             "tiny.cfg:11: [convolutional] (layer 1): the output is not finite");
     x[3] = NAN;
-    refused(program_train(t.p, &step, &s, &e), E_NUMBER, &e,
+    refused(step_train(t.p, &step, &s, &e), E_NUMBER, &e,
             "tiny.cfg:6: [convolutional] (layer 0): the output is not finite");
     ok(net_check_finite(t.net, &e), &e);
     fill(&t, 3, NAN);

@@ -131,15 +131,6 @@ SCALAR uint16_t bf16_put(float f)
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 #endif
 }
-/* Rounded by itself, as on the host: never part of a fused multiply-add. */
-SCALAR double times(double a, double b)
-{
-#ifdef __CUDA_ARCH__
-    return __dmul_rn(a, b);
-#else
-    return a * b;
-#endif
-}
 /* What an element is after it was stored. */
 SCALAR float rounded(int bf16, float f) { return bf16 ? bf16_get(bf16_put(f)) : f; }
 

@@ -6,10 +6,7 @@ DEVICE void follow(const struct loss_ring_table *t, struct step_state *now, doub
 {
     const double sum = now->ce_sum + ce;
     now->ce_sum = last ? 0 : sum;
-    /* To the bit what net_follow_ce makes of it: a resumed run begins with the host's. */
-    if (last)
-        now->ce_average =
-            times(.9, now->ce_average < 0 ? t->chance : now->ce_average) + times(.1, sum / t->parts);
+    if (last) now->ce_average = running_ce(now->ce_average, t->chance, sum / t->parts);
 }
 
 KERNEL(push, struct loss_ring_table t, struct step_state *now, int last)

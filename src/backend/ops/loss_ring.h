@@ -16,7 +16,7 @@ struct loss_ring_desc {
 struct loss_ring_ops {
     int (*plan)(struct backend *, const struct loss_ring_desc *, struct op_plan *, struct err *);
     /* Keeps the losses of this step, and whether there is a stop, as record step % capacity; follows the CE
-     * as net_follow_ce does; stops where a loss is not finite. last: the iteration ends with it. */
+     * as running_ce of scalar.h does; stops where a loss is not finite. last: the iteration ends with it. */
     int (*push)(const struct op_plan *, struct step_state *, int last);
     /* All records, capacity x (n + 1) numbers: the losses, and the stop. Waits. */
     int (*pull)(const struct op_plan *, double *host);

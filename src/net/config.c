@@ -1,0 +1,175 @@
+#include "config.h"
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include "core/text.h"
+
+static const char *const policies[] = { "constant", "step",   "steps", "exp", "poly",
+                                        "sigmoid",  "random", "sgdr",  NULL };
+
+static const char *const starts[] = { "darknet", "pytorch", NULL };
+
+#define BIG INT_MAX
+const struct key net_config_keys[] = {
+    INT_KEY(net_config, batch, 1, 1, 1 << 24,
+            "images per update (S1 only, when [itra] brings a second mini-batch)"),
+    INT_KEY(net_config, subdivisions, 1, 1, 1 << 24,
+            "mini-batches per update: a forward pass sees batch/subdivisions images"),
+    INT_KEY(net_config, width, 0, 0, 1 << 16, "columns of the input"),
+    INT_KEY(net_config, height, 0, 0, 1 << 16, "rows of the input"),
+    INT_KEY(net_config, channels, 0, 0, 1 << 16, "1: gray (luma), 3: RGB"),
+    INT_KEY(net_config, inputs, 0, 0, BIG, "numbers per image (0: height*width*channels)"),
+    REAL_KEY(net_config, learning_rate, 0.001, 0, 1e6, "rate"),
+    REAL_KEY(net_config, momentum, 0.9, 0, 1, "momentum"),
+    REAL_KEY(net_config, decay, 0.0001, 0, 1e6, "weight decay"),
+    WORD_KEY(net_config, policy, POLICY_CONSTANT, policies, "how the rate changes"),
+    INT_KEY(net_config, burn_in, 0, 0, BIG, "iterations of warm-up: rate * (n/burn_in)^power"),
+    REAL_KEY(net_config, power, 4, -100, 100, "exponent of burn_in, poly and random"),
+    INT_KEY(net_config, max_batches, 0, 0, BIG, "iterations (0: until stopped)"),
+    INT_KEY(net_config, step, 1, 1, BIG, "policy=step and sigmoid: iterations"),
+    REAL_KEY(net_config, scale, 1, 0, 1e6, "policy=step: factor"),
+    LIST_KEY(net_config, steps, 0, 1e12, "policy=steps: iterations"),
+    LIST_KEY(net_config, scales, 0, 1e12, "policy=steps: a factor for each"),
+    REAL_KEY(net_config, gamma, 1, -1e6, 1e6, "policy=exp and sigmoid"),
+    REAL_KEY(net_config, learning_rate_min, 1e-5, 0, 1e6, "policy=sgdr: lowest rate"),
+    INT_KEY(net_config, sgdr_cycle, 0, 0, BIG, "policy=sgdr: iterations of the first cycle (0: max_batches)"),
+    REAL_KEY(net_config, sgdr_mult, 2, 1, 1e6, "policy=sgdr: each cycle is so many times longer"),
+    INT_KEY(net_config, max_crop, 0, 0, 1 << 16,
+            "augmentation: longest scaled shorter side, pixels (0: 2*width)"),
+    INT_KEY(net_config, min_crop, 0, 0, 1 << 16,
+            "augmentation: shortest scaled shorter side, pixels (0: width)"),
+    REAL_KEY(net_config, max_ratio, 0, 0, 1e4, "augmentation: max_crop as a multiple of width (0: max_crop)"),
+    REAL_KEY(net_config, min_ratio, 0, 0, 1e4, "augmentation: min_crop as a multiple of width (0: min_crop)"),
+    REAL_KEY(net_config, angle, 0, 0, 180, "augmentation: rotation, degrees either way"),
+    REAL_KEY(net_config, aspect, 1, 0, 100, "augmentation: aspect ratio up to this or its inverse"),
+    REAL_KEY(net_config, saturation, 1, 0, 100, "augmentation: saturation up to this factor or its inverse"),
+    REAL_KEY(net_config, exposure, 1, 0, 100, "augmentation: brightness up to this factor or its inverse"),
+    REAL_KEY(net_config, hue, 0, 0, 1, "augmentation: hue shift either way, in turns"),
+    INT_KEY(net_config, flip, 1, 0, 1, "augmentation: 1: mirror half of the images"),
+    INT_KEY(net_config, pad_crop, 0, 0, 1 << 12,
+            "augmentation: pad by so many black pixels, then crop at random, instead of scaling (stock "
+            "Darknet ignores this key)"),
+    LIST_KEY(net_config, mean, -1e6, 1e6,
+             "per channel, subtracted from values in [0,1] (stock Darknet ignores this key)"),
+    LIST_KEY(net_config, std, 1e-9, 1e6, "per channel, divides after mean (stock Darknet ignores this key)"),
+    WORD_KEY(
+        net_config, init, START_DARKNET, starts,
+        "initial weights; pytorch: uniform in +-1/sqrt(fan-in), biases too (stock Darknet ignores this key)"),
+    WORD_KEY(net_config, precision, PRECISION_FP32, precision_names,
+             "what the net computes in: tf32 and bf16 on GPUs only (stock Darknet ignores this key)"),
+    REAL_KEY(net_config, bn_momentum, 0.01, 0, 1,
+             "pace of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
+    REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
+             "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
+    REAL_KEY(net_config, valid_every, 1, 0, 1e6,
+             "epochs between validations (0: at the end only; stock Darknet ignores this key)"),
+    { 0 },
+};
+
+/* Keys of [net] that Darknet's cfgs carry and that have no meaning for classification here: no warning for
+ * them. */
+struct silent {
+    struct list ignored;
+};
+#define SILENT(word)                                                                                         \
+    {                                                                                                        \
+        word, KEY_LIST, 0, 0, -1e30, 1e30, NULL, "accepted, no effect"                                       \
+    }
+static const struct key silent_keys[] = { SILENT("time_steps"), SILENT("notruth"), SILENT("center"), { 0 } };
+
+static int check(const struct net_config *c, const char *path, int line, struct err *e)
+{
+    if (c->subdivisions > c->batch)
+        return fail_at(e, E_CFG, path, line, "[net] subdivisions=%d is more than batch=%d", c->subdivisions,
+                       c->batch);
+    if (c->policy == POLICY_STEPS && (!c->steps.n || c->scales.n < c->steps.n))
+        return fail_at(e, E_CFG, path, line,
+                       "[net] policy=steps needs steps= and as many scales= (%d, %d given)", c->steps.n,
+                       c->scales.n);
+    for (int i = 1; c->policy == POLICY_STEPS && i < c->steps.n; i++)
+        if (list_at(&c->steps, i) <= list_at(&c->steps, i - 1))
+            return fail_at(e, E_CFG, path, line,
+                           "[net] steps=%.80s: expected each larger than the one before", c->steps.text);
+    if (c->mean.n != c->std.n || (c->mean.n && c->mean.n != c->channels))
+        return fail_at(e, E_CFG, path, line,
+                       "[net] mean= and std= need one number for each of the %d channels (%d, %d given)",
+                       c->channels, c->mean.n, c->std.n);
+    int image = config_is_image(c);
+    if (!image && !c->inputs)
+        return fail_at(e, E_CFG, path, line, "[net] needs height=, width= and channels= (or inputs=)");
+    if (image && c->inputs && (double)c->height * c->width * c->channels != c->inputs)
+        return fail_at(e, E_CFG, path, line, "[net] inputs=%d is not height*width*channels", c->inputs);
+    if ((double)c->height * c->width * c->channels > INT_MAX)
+        return fail_at(e, E_CFG, path, line, "[net] an image of %dx%dx%d is too large", c->width, c->height,
+                       c->channels);
+    return OK;
+}
+
+static int set_precision(struct cfg *cfg, const char *precision, struct err *e)
+{
+    char assignment[40];
+    int known = 0;
+    for (int i = 0; precision_names[i]; i++) known |= !strcmp(precision_names[i], precision);
+    if (!known) {
+        const char *near = text_nearest(precision, precision_names, PRECISION_COUNT, sizeof *precision_names);
+        return fail(e, E_ARG, "precision '%.20s': expected fp32, tf32 or bf16%s%s%s", precision,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    }
+    snprintf(assignment, sizeof assignment, "net.precision=%s", precision);
+    return cfg_override(cfg, assignment, e);
+}
+
+int net_read_cfg(struct cfg **cfg, const char *path, const char *const *set, const char *precision,
+                 struct err *e)
+{
+    TRY(cfg_read(cfg, path, e));
+    int rc = OK;
+    for (; !rc && set && *set; set++) rc = cfg_override(*cfg, *set, e);
+    if (!rc && precision) rc = set_precision(*cfg, precision, e);
+    if (!rc) return OK;
+    cfg_free(*cfg);
+    *cfg = NULL;
+    return rc;
+}
+
+static int check_precision(const struct net_config *c, struct cfg *cfg, const struct backend *be,
+                           struct err *e)
+{
+    int p = c->precision, line = 0;
+    if (be->ops->precisions & 1u << p) return OK;
+    cfg_find(&cfg->section[0], "precision", &line);
+    const char *what = precision_names[p], *device = be->ops->name;
+    if (!line) /* from the command line, or a caller */
+        return fail(e, E_CFG, "precision %s: device %s computes in fp32 only: %s needs a GPU", what, device,
+                    what);
+    return fail_at(e, E_CFG, cfg->path, line,
+                   "[net] precision=%s: device %s computes in fp32 only: take a GPU, or -precision fp32",
+                   what, device);
+}
+
+/* Settings that work and are seldom meant. */
+static void note_oddities(const struct net_config *c, const char *path, const struct notes *notes)
+{
+    if (c->batch % c->subdivisions)
+        note(notes, "%s: batch=%d is no multiple of subdivisions=%d: an update sees %d images", path,
+             c->batch, c->subdivisions, c->batch / c->subdivisions * c->subdivisions);
+    if (c->max_batches && c->burn_in >= c->max_batches)
+        note(notes, "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never gets to learning_rate",
+             path, c->burn_in, c->max_batches);
+    if (c->learning_rate == 0) note(notes, "%s: learning_rate=0: nothing will be learnt", path);
+}
+
+int config_read(struct net_config *c, struct cfg *cfg, const struct backend *be, const struct notes *notes,
+                struct err *e)
+{
+    static const struct key *const tables[] = { net_config_keys, silent_keys, NULL };
+    struct cfg_section *s = &cfg->section[0];
+    struct silent nothing;
+    TRY(options_fill(c, net_config_keys, cfg->path, s, e));
+    TRY(options_fill(&nothing, silent_keys, cfg->path, s, e));
+    TRY(options_unused(tables, 0, cfg->path, s, notes, e));
+    TRY(check(c, cfg->path, s->line, e));
+    TRY(check_precision(c, cfg, be, e));
+    note_oddities(c, cfg->path, notes);
+    return OK;
+}

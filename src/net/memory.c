@@ -1,0 +1,202 @@
+#include "memory.h"
+#include <stddef.h>
+#include "core/mem.h"
+#include "net/connect.h"
+
+static void extend(struct plan_item *item, int from, int to)
+{
+    if (from < item->first) item->first = from;
+    if (to > item->last) item->last = to;
+}
+
+/* Items 2i and 2i + 1: x and g of the value of layer i; 2n: the image. */
+static struct plan_item *item_of(struct program *p, const struct value *v, int gradient)
+{
+    if (v == &p->input) return gradient ? NULL : &p->item[2 * p->n];
+    const struct node *node =
+        (const struct node *)(const void *)((const char *)v - offsetof(struct node, value));
+    return &p->item[2 * (node - p->node) + gradient];
+}
+
+static void live_layer(struct program *p, int i)
+{
+    const struct node *node = &p->node[i];
+    const struct layer *l = &node->l;
+    int f = forward_step(i), b = backward_step(p, i);
+    struct plan_item *out = item_of(p, l->out, 0), *out_g = item_of(p, l->out, 1);
+    extend(out, f, node->keep_out && node->back ? b : f);
+    if (node->back && out_g && l->out->id) extend(out_g, b, b);
+    for (int k = 0; k < l->nin; k++) {
+        struct plan_item *in = item_of(p, l->in[k], 0), *in_g = item_of(p, l->in[k], 1);
+        extend(in, f, node->keep_in[k] && node->back ? b : f);
+        if (node->back && l->in[k]->need_g) extend(in_g, b, b);
+    }
+}
+
+static void live_tensors(struct program *p)
+{
+    int end = 2 * p->n + 2;
+    for (int i = 0; i <= 2 * p->n; i++) p->item[i] = (struct plan_item){ 0, end, 0, 0 };
+    p->item[2 * p->n] = (struct plan_item){ p->input.x.bytes, 0, 0, 0 };
+    for (int i = 0; i < p->n; i++) {
+        const struct node *node = &p->node[i];
+        if (node->l.identity) continue;
+        p->item[2 * i].bytes = node->used ? node->value.x.bytes : 0;
+        p->item[2 * i + 1].bytes = node->value.id && node->value.need_g ? node->value.g.bytes : 0;
+    }
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].used) live_layer(p, i);
+    int out = program_output(p);
+    extend(item_of(p, p->node[out].l.out, 0), forward_step(out), end);
+    if (p->feature >= 0) extend(item_of(p, p->node[p->feature].l.out, 0), forward_step(p->feature), end);
+    for (int i = 0; p->desc.keep && i <= 2 * p->n; i++)
+        if (p->item[i].bytes) extend(&p->item[i], 0, end);
+}
+
+static struct plan_item live_claim(const struct program *p, const struct claim *c)
+{
+    int f = forward_step(c->layer), b = backward_step(p, c->layer), back = p->node[c->layer].back;
+    struct plan_item item = { c->buffer.bytes, f, f, 0 };
+    switch (c->life) {
+    case LIFE_PASS: item.last = back ? b : f; break;
+    case LIFE_FORWARD: break;
+    case LIFE_BACKWARD: item.first = item.last = b; break;
+    case LIFE_PROGRAM:
+    case LIFE_HOST: item.bytes = 0; break;
+    }
+    return item;
+}
+
+static int plan_items(struct program *p, struct err *e)
+{
+    int n = 2 * p->n + 1;
+    for (const struct claim *c = p->claims; c; c = c->next) n++;
+    p->nitem = n;
+    p->item = mem_alloc((size_t)n, sizeof *p->item);
+    if (!p->item) return fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+    live_tensors(p);
+    n = 2 * p->n + 1;
+    for (const struct claim *c = p->claims; c; c = c->next) p->item[n++] = live_claim(p, c);
+    for (int i = 0; p->desc.guard && i < n; i++)
+        if (p->item[i].bytes) p->item[i].bytes += GUARD;
+    if (plan_arena(p->item, n, &p->arena_bytes))
+        return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
+    return OK;
+}
+
+/* Sizes that do not fit become SIZE_MAX, which check_free_bytes refuses. */
+static size_t round_up(size_t n) { return n > SIZE_MAX - 63 ? SIZE_MAX : (n + 63) / 64 * 64; }
+static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a; }
+
+/* Of the labels, and in training of the moves. */
+static size_t label_bytes(const struct program *p)
+{
+    size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
+    return round_up(rows * sizeof *p->dev_label) + round_up(moves * sizeof *p->dev_crop);
+}
+
+/* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
+static void plan_fixed(struct program *p)
+{
+    p->fixed_bytes = sum(label_bytes(p), round_up(p->scratch_bytes));
+    p->host_bytes = round_up(shape_row(p->input.x.shape) * sizeof(real));
+    for (const struct claim *c = p->claims; c; c = c->next) {
+        if (c->life == LIFE_PROGRAM) p->fixed_bytes = sum(p->fixed_bytes, round_up(c->buffer.bytes));
+        if (c->life == LIFE_HOST) p->host_bytes = sum(p->host_bytes, round_up(c->buffer.bytes));
+    }
+}
+
+static void bind_tensor(struct program *p, struct tensor *t, const struct plan_item *item)
+{
+    t->data = item->bytes ? (char *)p->arena + item->at : NULL;
+}
+
+static void bind(struct program *p)
+{
+    bind_tensor(p, &p->input.x, &p->item[2 * p->n]);
+    for (int i = 0; i < p->n; i++) {
+        bind_tensor(p, &p->node[i].value.x, &p->item[2 * i]);
+        bind_tensor(p, &p->node[i].value.g, &p->item[2 * i + 1]);
+    }
+    char *fixed = p->fixed, *host = p->host;
+    p->scratch = fixed; /* first, so that it is aligned as well as the backend can: libraries work there */
+    fixed += round_up(p->scratch_bytes);
+    p->dev_label = (int *)(void *)fixed;
+    p->dev_crop = (struct crop *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
+    fixed += label_bytes(p);
+    p->image = (real *)(void *)host;
+    host += round_up(shape_row(p->input.x.shape) * sizeof(real));
+    const struct plan_item *item = &p->item[2 * p->n + 1];
+    for (struct claim *c = p->claims; c; c = c->next, item++) {
+        if (c->life == LIFE_PROGRAM) {
+            c->buffer.data = fixed;
+            fixed += round_up(c->buffer.bytes);
+        } else if (c->life == LIFE_HOST) {
+            c->buffer.data = host;
+            host += round_up(c->buffer.bytes);
+        } else
+            c->buffer.data = item->bytes ? (char *)p->arena + item->at : NULL;
+    }
+}
+
+/* The layer in whose step most memory is in use. */
+static int busiest_layer(const struct program *p)
+{
+    size_t most = 0;
+    int at = 0;
+    for (int step = 1; step <= 2 * p->n + 1; step++) {
+        size_t bytes = 0;
+        for (int i = 0; i < p->nitem; i++)
+            if (p->item[i].first <= step && step <= p->item[i].last) bytes = sum(bytes, p->item[i].bytes);
+        if (bytes <= most) continue;
+        most = bytes;
+        at = step <= p->n ? step - 1 : 2 * p->n + 1 - step;
+    }
+    return at < p->n ? at : p->n - 1;
+}
+
+/* Refuses what cannot fit before asking for it, and says how much it would be and what would fit: all but the
+ * parameters is in proportion to the rows. */
+static int check_free_bytes(const struct program *p, size_t params, struct err *e)
+{
+    size_t rows = sum(sum(p->arena_bytes, p->fixed_bytes), p->host_bytes), total = sum(rows, params);
+    size_t free_bytes = p->net->be->ops->free_bytes(p->net->be), each = rows / (size_t)p->rows + 1;
+    if (total <= free_bytes && total < SIZE_MAX) return OK;
+    size_t fit = (free_bytes > params ? free_bytes - params : 0) / each / (size_t)(p->rows / p->desc.rows);
+    int at = busiest_layer(p);
+    return fail(
+        e, E_MEM,
+        "%s: a mini-batch of %d needs %zu MiB, most in use at layer %d, [%s] in line %d, and %zu MiB are "
+        "free, enough for one of %zu: lower batch or raise subdivisions",
+        p->net->cfg->path, p->desc.rows, total >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
+        free_bytes >> 20, fit);
+}
+
+int memory_plan(struct program *p, struct err *e)
+{
+    TRY(plan_items(p, e));
+    plan_fixed(p);
+    return OK;
+}
+
+int memory_allocate(struct program *p, size_t params, struct err *e)
+{
+    struct backend *be = p->net->be;
+    TRY(check_free_bytes(p, params, e));
+    TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
+    TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
+    p->host = mem_alloc(p->host_bytes, 1);
+    if (!p->host)
+        return fail(e, E_MEM, "%s: not enough memory for %zu bytes", p->net->cfg->path, p->host_bytes);
+    bind(p);
+    return OK;
+}
+
+void memory_free(struct program *p)
+{
+    struct backend *be = p->net->be;
+    be->ops->free(be, p->arena);
+    be->ops->free(be, p->fixed);
+    mem_free(p->host);
+    mem_free(p->item);
+}

@@ -1,0 +1,45 @@
+/* The parameters of a net: declared by its first program, created once, shared by all its programs. param_get
+ * and param_set, which layers use too, are in layer.h. */
+#ifndef NET_PARAM_H
+#define NET_PARAM_H
+#include "net/model.h"
+
+struct param {
+    struct net *net;
+    int layer;
+    size_t count;
+    enum init init;
+    double spread; /* of the initial values: standard deviation, or half-width */
+    unsigned flags;
+    const struct linear_ops *linear; /* how w, g and v are packed; NULL: dense */
+    const struct op_plan *plan;      /* of the first program */
+    size_t bytes;                    /* of w, packed */
+    void *w, *g, *v;                 /* backend memory, in training nets; g and v: only what learns */
+    real *host;                      /* nets for inference: dense */
+};
+
+/* Adds a parameter to the net's, in .weights order. NULL when memory is short. */
+struct param *params_add(struct net *, const struct param *);
+/* Memory and initial values for all that were added; for training in the backend, with gradients and momenta.
+ */
+int params_create(struct net *, int train, struct err *);
+/* As if no program had been opened yet. */
+void params_destroy(struct net *);
+/* Bytes that params_create will take. 0 on overflow. */
+size_t params_bytes(const struct net *, int train);
+/* Numbers of the largest parameter. */
+size_t params_largest(const struct net *);
+
+/* Does the update move it? */
+int param_is_trained(const struct param *);
+/* w, g or v in the backend's own packing to dense host memory, and back: param_count(p) numbers. */
+int param_unpack(const struct param *, const void *from, real *host);
+int param_pack(const struct param *, void *to, const real *host);
+/* The functions that get, set, pack and unpack return a bare code: says whose parameters they were. Returns
+ * rc. */
+int param_explain(const struct param *, int rc, struct err *);
+
+/* E_NUMBER, naming the layer, unless every parameter is a finite number. */
+int net_check_finite(const struct net *, struct err *);
+
+#endif

@@ -1,0 +1,145 @@
+#include "step.h"
+#include <math.h>
+#include "backend/scalar.h"
+#include "core/mem.h"
+#include "net/async.h"
+#include "net/optim.h"
+#include "net/program.h"
+#include "net/run.h"
+
+int step_open(struct step_programs *p, struct net *n, struct err *e)
+{
+    struct program_desc plain = { .rows = n->mini, .train = 1 }, paired = plain;
+    paired.paired = 1;
+    if (!n->pair_loader || n->wants.every > 1) TRY(program_open(&p->plain, n, &plain, e));
+    return n->pair_loader ? program_open(&p->paired, n, &paired, e) : OK;
+}
+
+void step_close(struct step_programs *p)
+{
+    program_close(p->paired);
+    program_close(p->plain);
+}
+
+struct program *step_program(const struct step_programs *p, const struct step *s)
+{
+    return s->rows > s->rows_s1 ? p->paired : p->plain;
+}
+
+struct step step_at(const struct net *n, uint64_t number)
+{
+    uint64_t parts = (uint64_t)n->config.subdivisions, iteration = number / parts + 1;
+    return (struct step){ .number = number,
+                          .iteration = iteration,
+                          .add = number % parts > 0,
+                          .update = number % parts == parts - 1,
+                          .rate = net_rate(&n->config, n->seed, iteration) };
+}
+
+/* Losses are means over the rows of the program, and a captured step has its rows and its labels. */
+static int check(const struct program *p, const struct step *s, struct err *e)
+{
+    if (s->label && s->rows == p->rows && s->rows_s1 == p->desc.rows) return OK;
+    return fail(e, E_ARG,
+                "%s: a training step of %d images, %d of S1, %s labels: expected %d and %d, with labels",
+                p->net->cfg->path, s->rows, s->rows_s1, s->label ? "with" : "without", p->rows, p->desc.rows);
+}
+
+/* Where the device does not look after the losses itself. */
+static int check_losses(struct program *p, const struct pass *pass, struct err *e)
+{
+    TRY(run_fetch_losses(p, pass));
+    struct step_stats stats = run_stats(p);
+    if (isfinite(stats.ce) && isfinite(stats.center)) return OK;
+    struct pass again = *pass;
+    again.context.reuse_detached = 1;
+    TRY(run_find_bad_output(p, &again, e));
+    return fail(e, E_NUMBER, "%s: the loss is not finite", p->net->cfg->path);
+}
+
+static int compute(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
+{
+    TRY(run_forward(p, pass, e));
+    if (!p->async) TRY(check_losses(p, pass, e));
+    TRY(run_backward(p, pass, e));
+    if (p->async) return async_update(p, s->update);
+    return s->update ? optim_update(p->net, s->rate, e) : OK;
+}
+
+/* Where the device works on its own, the second step of a kind is captured, and from then on only launched.
+ */
+static int compute_or_launch(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
+{
+    if (async_begin_capture(p, s)) {
+        struct err failed = { 0 };
+        struct pass captured = *pass;
+        captured.err = &failed;
+        async_end_capture(p, s, compute(p, s, &captured, &failed), &failed);
+    }
+    const struct capture *step = async_captured(p, s);
+    return step ? p->net->be->ops->launch(p->net->be, step) : compute(p, s, pass, e);
+}
+
+int step_submit(struct program *p, const struct step *s, struct err *e)
+{
+    struct pass pass;
+    TRY(check(p, s, e));
+    int rc = run_fill(p, s, &pass, e);
+    if (!rc) rc = compute_or_launch(p, s, &pass, e);
+    TRY(attach_device_error(p->net, rc, e));
+    if (p->async) {
+        p->net->unread++;
+        return OK;
+    }
+    TRY(p->net->be->ops->sync(p->net->be, e));
+    p->stats[s->number % (uint64_t)p->net->config.subdivisions] = run_stats(p);
+    return OK;
+}
+
+int step_max_in_flight(const struct program *p) { return async_max_in_flight(p); }
+
+int step_wait(struct program *p, struct err *e) { return async_wait(p, e); }
+
+/* What the host knows of the training changes here alone. */
+static void follow(struct net *n, const struct step *s, double ce)
+{
+    n->ce_sum = (s->add ? n->ce_sum : 0) + ce;
+    if (!s->update) return;
+    n->ce_average = running_ce(n->ce_average, log(n->classes), n->ce_sum / n->config.subdivisions);
+    n->seen += net_images_per_update(n);
+}
+
+int step_read_stats(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
+{
+    struct net *n = p->net;
+    if (p->async) {
+        int rc = async_read(p, s, e);
+        n->unread = rc || !n->unread ? 0 : n->unread - 1;
+        if (rc) return rc;
+        *stats = run_stats(p);
+    } else
+        *stats = p->stats[s->number % (uint64_t)n->config.subdivisions];
+    follow(n, s, stats->ce);
+    return OK;
+}
+
+/* The device tells only that something was not finite. Weights and gradients are still those of the step. */
+static int find_culprit(struct program *p, const struct step *s, struct err *e)
+{
+    struct step again = *s;
+    struct pass pass;
+    again.reuse_detached = 1;
+    TRY(run_fill(p, &again, &pass, e));
+    TRY(run_find_bad_output(p, &pass, e));
+    return optim_check(p->net, e);
+}
+
+int step_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
+{
+    TRY(step_submit(p, s, e));
+    TRY(step_wait(p, e));
+    int rc = step_read_stats(p, s, stats, e);
+    struct err culprit = { 0 };
+    if (rc == E_NUMBER && p->async && e && find_culprit(p, s, &culprit) == E_NUMBER) *e = culprit;
+    return rc;
+}

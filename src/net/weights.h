@@ -1,0 +1,20 @@
+/* Files of parameters: .weights, which is Darknet's format, and the net's part of a training state. */
+#ifndef NET_WEIGHTS_H
+#define NET_WEIGHTS_H
+#include "core/text.h"
+#include "net/model.h"
+
+/* Reads a .weights file. *layers gets the number of layers that were loaded completely. A file that ends
+ * inside a layer or has bytes left is an error; one that ends between layers is an error unless `partial`. On
+ * failure the net is unchanged. */
+int weights_load(struct net *, const char *path, int partial, int *layers, struct err *);
+/* Layers 0..upto-1 (n: all), written under a temporary name and renamed. */
+int weights_save(const struct net *, const char *path, int upto, uint64_t seen, struct err *);
+uint64_t weights_floats(const struct net *); /* numbers in the file of the whole net */
+
+/* Everything a training run needs to go on bit for bit: all parameters (also those that .weights leaves out),
+ * momenta, seen, ce_average. Reading checks every size against the net and leaves it unchanged on failure. */
+int net_state_write(const struct net *, struct file *, struct err *);
+int net_state_read(struct net *, struct file_reader *, struct err *);
+
+#endif
