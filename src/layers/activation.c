@@ -4,7 +4,6 @@
 
 struct activation {
     int activation;
-    struct op_plan plan;
 };
 
 static const struct key keys[] = {
@@ -32,8 +31,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct activation *s = l->self;
     struct act_desc d = { &l->in[0]->x, l->train, l->rows_back, (enum act)s->activation };
-    TRY(l->be->ops->act->plan(l->be, &d, &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
+    TRY(l->be->ops->act->plan(l->be, &d, &l->out->x, l->plan, e));
     if (act_from_output(d.act))
         builder_keep_out(b);
     else
@@ -43,20 +41,14 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 
 static int forward(struct layer *l, const struct pass *p)
 {
-    struct activation *s = l->self;
-    return p->be->ops->act->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data);
+    return l->be->ops->act->forward(l->plan, &p->context, l->in[0]->x.data, l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
-    struct activation *s = l->self;
-    int from_output = act_from_output((enum act)s->activation);
-    return p->be->ops->act->backward(&s->plan, &p->context, from_output ? NULL : l->in[0]->x.data,
-                                     from_output ? l->out->x.data : NULL, l->out->g.data, l->in[0]->g.data,
-                                     l->add[0]);
+    return l->be->ops->act->backward(l->plan, &p->context, l->in[0]->x.data, l->out->x.data, l->out->g.data,
+                                     l->in[0]->g.data, l->add[0]);
 }
-
-static void destroy(struct layer *l) { op_destroy(&((struct activation *)l->self)->plan); }
 
 const struct layer_ops layer_activation = {
     .name = "activation",
@@ -68,5 +60,4 @@ const struct layer_ops layer_activation = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

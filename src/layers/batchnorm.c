@@ -6,10 +6,10 @@
 #include "net/layer.h"
 
 enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS }; /* in the order of .weights */
+/* Plans. ACCUMULATE adds to the gradient that other readers of the input have left. */
+enum { NORM, ACCUMULATE };
 
 struct batchnorm {
-    struct op_plan plan;
-    struct op_plan accumulate; /* adds to the gradient that other readers of the input have left */
     struct buffer *kept;
     struct param *param[PARAMS];
     struct buffer *copy[PARAMS]; /* inference: the parameters in backend memory, c values each */
@@ -25,12 +25,11 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     return OK;
 }
 
-static int declare(const struct layer *l, struct builder *b)
+static int declare(struct batchnorm *s, const struct layer *l, struct builder *b)
 {
-    struct batchnorm *s = l->self;
-    size_t c = (size_t)l->in[0]->x.shape.c;
     static const enum init init[PARAMS] = { INIT_ZERO, INIT_ONE, INIT_ZERO, INIT_ZERO };
     static const unsigned flags[PARAMS] = { 0, 0, PARAM_STATE, PARAM_STATE | PARAM_VARIANCE };
+    size_t c = (size_t)l->in[0]->x.shape.c;
     for (int i = 0; i < PARAMS; i++) {
         s->param[i] = builder_param(b, c, init[i], 0, flags[i]);
         if (!s->param[i]) return 0;
@@ -44,24 +43,21 @@ static int declare(const struct layer *l, struct builder *b)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct batchnorm *s = l->self;
-    int train = l->train, first = l->rows_s1;
     struct norm_desc d = { .in = &l->in[0]->x,
-                           .train = train,
-                           .splits = first ? 2 : 1,
-                           .rows_s1 = first ? first : l->in[0]->x.shape.n,
+                           .train = l->train,
+                           .splits = l->rows_s1 ? 2 : 1,
+                           .rows_s1 = l->rows_s1,
                            .rows_back = l->rows_back,
                            .act = ACT_LINEAR };
-    TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
-    s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
+    TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &l->plan[NORM], e));
+    s->kept = builder_buffer(b, l->plan[NORM].kept_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    if (!declare(l, b) || !s->kept) return layer_no_memory(l, e);
+    if (!declare(s, l, b) || !s->kept) return layer_no_memory(l, e);
     builder_keep_in(b, 0);
-    if (!train || !l->add[0]) return OK;
+    if (!l->train || !l->add[0]) return OK;
     struct act_desc identity = { &l->out->x, 1, l->rows_back, ACT_LINEAR };
     struct tensor same = { .shape = l->out->x.shape };
-    TRY(l->be->ops->act->plan(l->be, &identity, &same, &s->accumulate, e));
-    builder_scratch(b, s->accumulate.scratch_bytes);
+    TRY(l->be->ops->act->plan(l->be, &identity, &same, &l->plan[ACCUMULATE], e));
     return OK;
 }
 
@@ -85,7 +81,7 @@ static int forward(struct layer *l, const struct pass *p)
     struct batchnorm *s = l->self;
     real *v[PARAMS];
     for (int i = 0; i < PARAMS; i++) v[i] = p->train ? param_w(s->param[i]) : s->copy[i]->data;
-    return p->be->ops->norm->forward(&s->plan, &p->context, l->in[0]->x.data, NULL, v[SCALE], v[BIAS],
+    return l->be->ops->norm->forward(&l->plan[NORM], &p->context, l->in[0]->x.data, NULL, v[SCALE], v[BIAS],
                                      v[MEAN], v[VARIANCE], s->bn_momentum, p->train ? s->kept->data : NULL,
                                      l->out->x.data);
 }
@@ -94,19 +90,12 @@ static int backward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
     void *gy = l->out->g.data, *gx = l->in[0]->g.data, *to = l->add[0] || !gx ? gy : gx;
-    TRY(p->be->ops->norm->backward(&s->plan, &p->context, l->in[0]->x.data, NULL, param_w(s->param[SCALE]),
-                                   s->kept->data, gy, to, NULL, param_g(s->param[SCALE]),
-                                   param_g(s->param[BIAS])));
+    TRY(l->be->ops->norm->backward(&l->plan[NORM], &p->context, l->in[0]->x.data, NULL,
+                                   param_w(s->param[SCALE]), s->kept->data, gy, to, NULL,
+                                   param_g(s->param[SCALE]), param_g(s->param[BIAS])));
     return gx && l->add[0]
-               ? p->be->ops->act->backward(&s->accumulate, &p->context, NULL, l->out->x.data, gy, gx, 1)
+               ? l->be->ops->act->backward(&l->plan[ACCUMULATE], &p->context, NULL, l->out->x.data, gy, gx, 1)
                : OK;
-}
-
-static void destroy(struct layer *l)
-{
-    struct batchnorm *s = l->self;
-    op_destroy(&s->plan);
-    op_destroy(&s->accumulate);
 }
 
 const struct layer_ops layer_batchnorm = {
@@ -120,5 +109,4 @@ const struct layer_ops layer_batchnorm = {
     .refresh = refresh,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

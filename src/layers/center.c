@@ -7,7 +7,6 @@
 
 struct center {
     double lambda, alpha, warmup;
-    struct op_plan plan;
     struct param *centers;     /* classes x d */
     struct param *sum, *count; /* of this step's sub-mini-batches, by class: sum of (c - h), rows */
 };
@@ -43,8 +42,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->count = builder_param(b, classes, INIT_ZERO, 0, flags);
     l->loss_sum = builder_loss(b);
     if (!s->centers || !s->sum || !s->count || !l->loss_sum) return layer_no_memory(l, e);
-    TRY(l->be->ops->center->plan(l->be, &desc, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
+    TRY(l->be->ops->center->plan(l->be, &desc, l->plan, e));
     builder_keep_in(b, 0);
     return OK;
 }
@@ -67,18 +65,16 @@ static int forward(struct layer *l, const struct pass *p)
     const struct center *s = l->self;
     struct center_state state = state_of(s);
     l->weight = weigh(l, p);
-    return p->be->ops->center->forward(&s->plan, &p->context, l->in[0]->x.data, &state, l->loss_sum->data);
+    return l->be->ops->center->forward(l->plan, &p->context, l->in[0]->x.data, &state, l->loss_sum->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     const struct center *s = l->self;
     struct center_state state = state_of(s);
-    return p->be->ops->center->backward(&s->plan, &p->context, l->in[0]->x.data, &state, l->in[0]->g.data,
+    return l->be->ops->center->backward(l->plan, &p->context, l->in[0]->x.data, &state, l->in[0]->g.data,
                                         l->add[0]);
 }
-
-static void destroy(struct layer *l) { op_destroy(&((struct center *)l->self)->plan); }
 
 const struct layer_ops layer_center = {
     .name = "center",
@@ -92,6 +88,5 @@ const struct layer_ops layer_center = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
     .weigh = weigh,
 };

@@ -42,7 +42,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.spread = sqrt(2.0 / (double)inputs);
     s->linear.norm = s->batch_normalize;
     s->linear.weights_first = 1;
-    s->linear.act = (enum act)s->activation;
+    s->linear.activate.act = (enum act)s->activation;
     return linear_build(l, b, e);
 }
 
@@ -64,6 +64,5 @@ const struct layer_ops layer_connected = {
     .refresh = linear_refresh,
     .forward = linear_forward,
     .backward = linear_backward,
-    .destroy = linear_destroy,
     .flops = flops,
 };

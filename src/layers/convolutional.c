@@ -70,7 +70,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.init = INIT_NORMAL;
     s->linear.spread = sqrt(2.0 / (double)window(l));
     s->linear.norm = s->batch_normalize;
-    s->linear.act = (enum act)s->activation;
+    s->linear.activate.act = (enum act)s->activation;
     return linear_build(l, b, e);
 }
 
@@ -99,7 +99,6 @@ const struct layer_ops layer_convolutional = {
     .refresh = linear_refresh,
     .forward = linear_forward,
     .backward = linear_backward,
-    .destroy = linear_destroy,
     .flops = flops,
     .takes_sum = takes_sum,
 };

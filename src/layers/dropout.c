@@ -5,7 +5,6 @@
 
 struct dropout {
     double probability;
-    struct op_plan plan;
 };
 
 static const struct key keys[] = {
@@ -29,24 +28,19 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct dropout *s = l->self;
     struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability,
                               rng_key(builder_seed(b), RNG_DROPOUT, (uint64_t)builder_ordinal(b)) };
-    TRY(l->be->ops->dropout->plan(l->be, &d, &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
+    TRY(l->be->ops->dropout->plan(l->be, &d, &l->out->x, l->plan, e));
     return OK;
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
-    struct dropout *s = l->self;
-    return p->be->ops->dropout->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data);
+    return l->be->ops->dropout->forward(l->plan, &p->context, l->in[0]->x.data, l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
-    struct dropout *s = l->self;
-    return p->be->ops->dropout->backward(&s->plan, &p->context, l->out->g.data, l->in[0]->g.data, l->add[0]);
+    return l->be->ops->dropout->backward(l->plan, &p->context, l->out->g.data, l->in[0]->g.data, l->add[0]);
 }
-
-static void destroy(struct layer *l) { op_destroy(&((struct dropout *)l->self)->plan); }
 
 const struct layer_ops layer_dropout = {
     .name = "dropout",
@@ -58,5 +52,4 @@ const struct layer_ops layer_dropout = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

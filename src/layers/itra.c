@@ -16,7 +16,6 @@ struct itra {
     double lambda, kernel_mul, bandwidth, warmup;
     int conditional, kernels, root, average, pair, match, gradient, every;
 
-    struct op_plan plan;
     struct buffer *kept;
     /* pair=memory, NULL otherwise: features and labels of the mini-batch before, and whether there is one */
     struct param *old_h, *old_label, *old_n;
@@ -106,9 +105,8 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     if (s->bandwidth == MEDIAN) d.options.bandwidth = BANDWIDTH_MEDIAN;
     if (s->bandwidth == POOLED) d.options.bandwidth = BANDWIDTH_POOLED;
     if (memory && !declare_memory(s, b, (size_t)n, shape_row(in->shape))) return layer_no_memory(l, e);
-    TRY(l->be->ops->match->plan(l->be, &d, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
-    s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
+    TRY(l->be->ops->match->plan(l->be, &d, l->plan, e));
+    s->kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
     l->loss_sum = builder_loss(b);
     return s->kept && l->loss_sum ? OK : layer_no_memory(l, e);
 }
@@ -123,17 +121,17 @@ static int forward(struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
     const void *x = l->in[0]->x.data;
-    const struct match_ops *ops = p->be->ops->match;
+    const struct match_ops *ops = l->be->ops->match;
     l->weight = weigh(l, p);
-    if (!s->old_h) return ops->forward(&s->plan, &p->context, x, NULL, l->loss_sum->data, s->kept->data);
+    if (!s->old_h) return ops->forward(l->plan, &p->context, x, NULL, l->loss_sum->data, s->kept->data);
     struct match_memory memory = { param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
-    return ops->forward(&s->plan, &p->context, x, &memory, l->loss_sum->data, s->kept->data);
+    return ops->forward(l->plan, &p->context, x, &memory, l->loss_sum->data, s->kept->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
-    return p->be->ops->match->backward(&s->plan, &p->context, s->kept->data, l->in[0]->g.data, l->add[0]);
+    return l->be->ops->match->backward(l->plan, &p->context, s->kept->data, l->in[0]->g.data, l->add[0]);
 }
 
 /* See match_ops: a value below 0 says that this step had no match. */
@@ -144,8 +142,6 @@ static int finish_loss(struct layer *l, struct err *e)
     if (l->loss < 0) l->loss = NAN;
     return OK;
 }
-
-static void destroy(struct layer *l) { op_destroy(&((struct itra *)l->self)->plan); }
 
 /* What the trainer must know to feed this layer. */
 static void wants(const struct layer *l, struct pairing_wants *w)
@@ -167,7 +163,6 @@ const struct layer_ops layer_itra = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
     .wants = wants,
     .finish_loss = finish_loss,
     .weigh = weigh,

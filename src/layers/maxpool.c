@@ -4,7 +4,6 @@
 
 struct maxpool {
     int stride, size, padding;
-    struct op_plan plan;
     struct buffer *kept;
 };
 
@@ -61,26 +60,23 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct maxpool *s = l->self;
     struct pool_desc d = describe(l);
-    TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
-    s->kept = builder_buffer(b, s->plan.kept_bytes, LIFE_PASS);
+    TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, l->plan, e));
+    s->kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
     return s->kept ? OK : layer_no_memory(l, e);
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return p->be->ops->pool->forward(&s->plan, &p->context, l->in[0]->x.data, l->out->x.data, s->kept->data);
+    return l->be->ops->pool->forward(l->plan, &p->context, l->in[0]->x.data, l->out->x.data, s->kept->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return p->be->ops->pool->backward(&s->plan, &p->context, s->kept->data, l->out->g.data, l->in[0]->g.data,
+    return l->be->ops->pool->backward(l->plan, &p->context, s->kept->data, l->out->g.data, l->in[0]->g.data,
                                       l->add[0]);
 }
-
-static void destroy(struct layer *l) { op_destroy(&((struct maxpool *)l->self)->plan); }
 
 const struct layer_ops layer_maxpool = {
     .name = "maxpool",
@@ -94,5 +90,4 @@ const struct layer_ops layer_maxpool = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

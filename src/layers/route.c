@@ -5,9 +5,7 @@
 
 struct route {
     struct list layers;
-    struct op_plan plan;
-    const void **x; /* nin pointers each, filled per pass */
-    void **gx;
+    struct buffer *pointers; /* host: to the inputs, or to their gradients */
 };
 
 static const struct key keys[] = {
@@ -44,39 +42,30 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct route *s = l->self;
-    size_t n = (size_t)l->nin;
-    s->x = mem_alloc(n, sizeof *s->x);
-    s->gx = mem_alloc(n, sizeof *s->gx);
-    const struct tensor **in = mem_alloc(n, sizeof *in);
-    int rc = s->x && s->gx && in ? OK : layer_no_memory(l, e);
+    const struct tensor **in = mem_alloc((size_t)l->nin, sizeof *in);
+    s->pointers = builder_buffer(b, (size_t)l->nin * sizeof(void *), LIFE_HOST);
+    int rc = s->pointers && in ? OK : layer_no_memory(l, e);
     for (int i = 0; i < l->nin && !rc; i++) in[i] = &l->in[i]->x;
     struct concat_desc d = { in, l->nin, l->train, l->rows_back };
-    if (!rc) rc = l->be->ops->concat->plan(l->be, &d, &l->out->x, &s->plan, e);
+    if (!rc) rc = l->be->ops->concat->plan(l->be, &d, &l->out->x, l->plan, e);
     mem_free(in);
-    builder_scratch(b, s->plan.scratch_bytes);
     return rc;
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
-    struct route *s = l->self;
-    for (int i = 0; i < l->nin; i++) s->x[i] = l->in[i]->x.data;
-    return p->be->ops->concat->forward(&s->plan, &p->context, s->x, l->out->x.data);
+    const struct route *s = l->self;
+    const void **x = s->pointers->data;
+    for (int i = 0; i < l->nin; i++) x[i] = l->in[i]->x.data;
+    return l->be->ops->concat->forward(l->plan, &p->context, x, l->out->x.data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
-    struct route *s = l->self;
-    for (int i = 0; i < l->nin; i++) s->gx[i] = l->in[i]->g.data;
-    return p->be->ops->concat->backward(&s->plan, &p->context, l->out->g.data, s->gx, l->add);
-}
-
-static void destroy(struct layer *l)
-{
-    struct route *s = l->self;
-    op_destroy(&s->plan);
-    mem_free(s->x);
-    mem_free(s->gx);
+    const struct route *s = l->self;
+    void **gx = s->pointers->data;
+    for (int i = 0; i < l->nin; i++) gx[i] = l->in[i]->g.data;
+    return l->be->ops->concat->backward(l->plan, &p->context, l->out->g.data, gx, l->add);
 }
 
 const struct layer_ops layer_route = {
@@ -90,5 +79,4 @@ const struct layer_ops layer_route = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -1,18 +1,15 @@
 /* [shortcut]: adds the output of an earlier layer to the previous one's, by pjreddie's rules where shapes
  * differ. */
-#include "backend/ops/act.h"
 #include "backend/ops/add.h"
-#include "net/layer.h"
+#include "net/activate.h"
+
+enum { ADD, ACTIVATION }; /* plans */
 
 struct shortcut {
     struct list from;
     double alpha, beta;
     int activation;
-    struct op_plan plan;
-    struct op_plan act_plan;
-    struct buffer *sum; /* before an activation whose slope needs its input */
-    struct tensor mid;
-    int act_plain;
+    struct activate activate;
 };
 
 static const struct key keys[] = {
@@ -74,50 +71,35 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct shortcut *s = l->self;
     enum act act = (enum act)s->activation;
-    int apart = !act_from_output(act) && l->train;
-    s->mid.shape = l->out->x.shape;
-    struct add_desc d = {
-        &l->in[0]->x, &l->in[1]->x, s->alpha,  s->beta,  act_from_output(act) ? act : ACT_LINEAR,
-        l->train,     l->rows_back, l->add[0], l->add[1]
-    };
-    TRY(l->be->ops->add->plan(l->be, &d, apart ? &s->mid : &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
-    s->act_plain = act != ACT_LINEAR && !(s->plan.fused && act_from_output(act));
-    if (s->act_plain) {
-        struct tensor same = { .shape = l->out->x.shape };
-        struct act_desc a = { apart ? &s->mid : &l->out->x, l->train, l->rows_back, act };
-        TRY(l->be->ops->act->plan(l->be, &a, apart ? &l->out->x : &same, &s->act_plan, e));
-        builder_scratch(b, s->act_plan.scratch_bytes);
-    }
-    if (apart && !(s->sum = builder_buffer(b, s->mid.bytes, LIFE_PASS))) return layer_no_memory(l, e);
-    if (!apart && act != ACT_LINEAR) builder_keep_out(b);
-    return OK;
+    int from_output = act_from_output(act);
+    struct add_desc d = { .a = &l->in[0]->x,
+                          .b = &l->in[1]->x,
+                          .alpha = s->alpha,
+                          .beta = s->beta,
+                          .act = from_output ? act : ACT_LINEAR,
+                          .train = l->train,
+                          .rows_back = l->rows_back,
+                          .add_a = l->add[0],
+                          .add_b = l->add[1] };
+    s->activate.act = act;
+    TRY(l->be->ops->add->plan(l->be, &d, activate_input(&s->activate, l), &l->plan[ADD], e));
+    return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], from_output && l->plan[ADD].fused, e);
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
-    struct shortcut *s = l->self;
-    void *y = l->out->x.data, *sum = s->sum ? s->sum->data : y;
-    TRY(p->be->ops->add->forward(&s->plan, &p->context, l->in[0]->x.data, l->in[1]->x.data, sum));
-    return s->act_plain ? p->be->ops->act->forward(&s->act_plan, &p->context, sum, y) : OK;
+    const struct shortcut *s = l->self;
+    TRY(l->be->ops->add->forward(&l->plan[ADD], &p->context, l->in[0]->x.data, l->in[1]->x.data,
+                                 activate_memory(&s->activate, l)));
+    return activate_forward(&s->activate, l, p);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
-    struct shortcut *s = l->self;
-    void *gy = l->out->g.data;
-    if (s->act_plain)
-        TRY(p->be->ops->act->backward(&s->act_plan, &p->context, s->sum ? s->sum->data : NULL,
-                                      s->sum ? NULL : l->out->x.data, gy, gy, 0));
-    return p->be->ops->add->backward(&s->plan, &p->context, l->out->x.data, gy, l->in[0]->g.data,
-                                     l->in[1]->g.data);
-}
-
-static void destroy(struct layer *l)
-{
-    struct shortcut *s = l->self;
-    op_destroy(&s->plan);
-    op_destroy(&s->act_plan);
+    const struct shortcut *s = l->self;
+    TRY(activate_backward(&s->activate, l, p));
+    return l->be->ops->add->backward(&l->plan[ADD], &p->context, l->out->x.data, l->out->g.data,
+                                     l->in[0]->g.data, l->in[1]->g.data);
 }
 
 const struct layer_ops layer_shortcut = {
@@ -131,6 +113,5 @@ const struct layer_ops layer_shortcut = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
     .sum = sum,
 };

@@ -7,7 +7,6 @@
 struct softmax {
     int groups, noloss, spatial;
     double temperature;
-    struct op_plan plan;
 };
 
 static const struct key keys[] = {
@@ -39,8 +38,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     /* Validation reports the plain CE. */
     double smooth = l->train ? builder_config(b)->label_smooth_eps : 0;
     struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, smooth, l->rows_back };
-    TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
+    TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, l->plan, e));
     builder_keep_out(b);
     if (has_loss(l) && !(l->loss_sum = builder_loss(b))) return layer_no_memory(l, e);
     return OK;
@@ -56,21 +54,17 @@ static struct op_context context_of(const struct layer *l, const struct pass *p)
 
 static int forward(struct layer *l, const struct pass *p)
 {
-    struct softmax *s = l->self;
     struct op_context context = context_of(l, p);
-    return p->be->ops->softmax->forward(&s->plan, &context, l->in[0]->x.data, l->out->x.data,
+    return l->be->ops->softmax->forward(l->plan, &context, l->in[0]->x.data, l->out->x.data,
                                         l->loss_sum ? l->loss_sum->data : NULL);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
-    struct softmax *s = l->self;
     struct op_context context = context_of(l, p);
-    return p->be->ops->softmax->backward(&s->plan, &context, l->out->x.data, l->out->g.data, l->in[0]->g.data,
+    return l->be->ops->softmax->backward(l->plan, &context, l->out->x.data, l->out->g.data, l->in[0]->g.data,
                                          l->add[0]);
 }
-
-static void destroy(struct layer *l) { op_destroy(&((struct softmax *)l->self)->plan); }
 
 const struct layer_ops layer_softmax = {
     .name = "softmax",
@@ -84,5 +78,4 @@ const struct layer_ops layer_softmax = {
     .build = build,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -17,11 +17,6 @@ uint64_t builder_seed(const struct builder *b) { return b->p->net->seed; }
 void builder_keep_in(struct builder *b, int i) { b->node->keep_in[i] = 1; }
 void builder_keep_out(struct builder *b) { b->node->keep_out = 1; }
 
-void builder_scratch(struct builder *b, size_t bytes)
-{
-    if (bytes > b->p->scratch_bytes) b->p->scratch_bytes = bytes;
-}
-
 int builder_ordinal(const struct builder *b)
 {
     int k = 0;
@@ -97,6 +92,8 @@ int builder_run(struct program *p, int creates, struct err *e)
         l->classes = p->net->classes;
         if (!p->node[i].used || !l->ops->build) continue;
         TRY(l->ops->build(l, &b, e));
+        for (int k = 0; k < LAYER_PLANS; k++)
+            if (l->plan[k].scratch_bytes > p->scratch_bytes) p->scratch_bytes = l->plan[k].scratch_bytes;
         if (l->identity) continue;
         l->out->g.layout = l->out->x.layout;
         l->out->g.bytes = l->out->x.bytes;

@@ -215,7 +215,7 @@ void disconnect_program(struct program *p)
 {
     for (int i = 0; p->node && i < p->n; i++) {
         struct node *node = &p->node[i];
-        if (node->l.self && node->used && node->l.ops->destroy) node->l.ops->destroy(&node->l);
+        for (int k = 0; k < LAYER_PLANS; k++) op_destroy(&node->l.plan[k]);
         mem_free(node->l.self);
         mem_free(node->l.in);
         mem_free(node->l.add);

@@ -41,6 +41,8 @@ struct pass {
     struct err *err;
 };
 
+enum { LAYER_PLANS = 3 };
+
 struct layer {
     const struct layer_ops *ops;
     void *self;      /* ops->size bytes, options filled in */
@@ -50,9 +52,10 @@ struct layer {
     int nin;
     struct value **in; /* in[0] is the previous layer's output unless `from`/`layers` say otherwise */
     struct value *out;
-    int *add;                /* per input: has a later layer written its gradient already? */
-    struct buffer *loss_sum; /* builder_loss, or NULL */
-    int identity;            /* out is in[0]; set by shape */
+    int *add;                         /* per input: has a later layer written its gradient already? */
+    struct op_plan plan[LAYER_PLANS]; /* of the operations it calls; the program destroys them */
+    struct buffer *loss_sum;          /* builder_loss, or NULL */
+    int identity;                     /* out is in[0]; set by shape */
     int inert;        /* no effect in this program: neither forward nor backward is called; set by shape */
     int rows_back;    /* rows of the backward pass */
     enum act sum_act; /* see takes_sum */
@@ -108,7 +111,6 @@ const struct layout *builder_weights(const struct builder *); /* of the next bui
 struct buffer *builder_loss(struct builder *);
 
 struct buffer *builder_buffer(struct builder *, size_t bytes, enum life); /* NULL when memory is short */
-void builder_scratch(struct builder *, size_t bytes); /* at least so much in op_context.scratch */
 
 /* What backward reads: without these the planner re-uses the memory after the last forward reader. */
 void builder_keep_in(struct builder *, int i);
@@ -162,7 +164,6 @@ struct layer_ops {
     int (*refresh)(struct layer *, struct err *);
     int (*forward)(struct layer *, const struct pass *);
     int (*backward)(struct layer *, const struct pass *);
-    void (*destroy)(struct layer *);                             /* plans; NULL: none */
     void (*wants)(const struct layer *, struct pairing_wants *); /* with LAYER_PAIRED */
     /* Turns what builder_loss held, in layer->loss, into the layer's own. NULL: divides by the scored rows.
      */

@@ -1,9 +1,10 @@
 #include "linear.h"
 #include <math.h>
-#include "backend/ops/act.h"
 #include "backend/ops/norm.h"
 #include "core/mem.h"
 #include "net/config.h"
+
+enum { MAP, NORM, ACTIVATION }; /* the layer's plans */
 
 static size_t outputs(const struct layer *l) { return (size_t)l->out->x.shape.c; }
 
@@ -20,7 +21,7 @@ static int declare(struct linear *s, struct layer *l, struct builder *b, struct 
     for (int turn = 0; turn < 2; turn++) {
         if (turn == !s->weights_first)
             s->w = builder_linear(b, s->weights, init, pytorch ? reach : s->spread, PARAM_DECAY, s->ops,
-                                  &s->plan);
+                                  &l->plan[MAP]);
         else if (s->norm) {
             s->scale = builder_param(b, n, INIT_ONE, 0, PARAM_SCALES);
             s->mean = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES);
@@ -33,82 +34,49 @@ static int declare(struct linear *s, struct layer *l, struct builder *b, struct 
 
 static int build_inference(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
-    struct backend *be = l->be;
-    s->desc.act = s->act;
-    TRY(s->ops->plan(be, &s->desc, &l->out->x, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
+    struct op_plan *map = &l->plan[MAP];
+    s->desc.act = s->activate.act;
+    TRY(s->ops->plan(l->be, &s->desc, &l->out->x, map, e));
     TRY(declare(s, l, b, e));
-    s->folded_w = builder_buffer(b, s->plan.weight_bytes, LIFE_PROGRAM);
+    s->folded_w = builder_buffer(b, map->weight_bytes, LIFE_PROGRAM);
     s->folded_b = builder_buffer(b, outputs(l) * sizeof(real), LIFE_PROGRAM);
     if (!s->folded_w || !s->folded_b) return layer_no_memory(l, e);
-    s->act_plain = s->act != ACT_LINEAR && !s->plan.fused;
-    if (!s->act_plain) return OK;
-    struct act_desc d = { &l->out->x, 0, 0, s->act };
-    struct tensor out = { .shape = l->out->x.shape };
-    TRY(be->ops->act->plan(be, &d, &out, &s->act_plan, e));
-    builder_scratch(b, s->act_plan.scratch_bytes);
-    return OK;
+    return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], map->fused, e);
 }
 
-/* Which tensor a step writes: the output itself if it is the last step with memory of its own. */
-static struct tensor *target(struct linear *s, struct layer *l, int step, int last)
+static int build_norm(struct linear *s, struct layer *l, struct builder *b, struct tensor *out, struct err *e)
 {
-    s->mid[step].shape = l->out->x.shape;
-    return step == last ? &l->out->x : &s->mid[step];
-}
-
-static int build_norm(struct linear *s, struct layer *l, struct builder *b, const struct tensor *in,
-                      struct tensor *out, struct err *e)
-{
-    struct backend *be = l->be;
-    int first = l->rows_s1;
-    enum act act = act_from_output(s->act) ? s->act : ACT_LINEAR;
-    struct norm_desc d = { .in = in,
+    struct op_plan *norm = &l->plan[NORM];
+    struct norm_desc d = { .in = &s->map,
                            .train = 1,
-                           .splits = first ? 2 : 1,
-                           .rows_s1 = first ? first : l->in[0]->x.shape.n,
+                           .splits = l->rows_s1 ? 2 : 1,
+                           .rows_s1 = l->rows_s1,
                            .rows_back = l->rows_back,
-                           .act = act,
+                           .act = act_from_output(s->activate.act) ? s->activate.act : ACT_LINEAR,
                            .addend = l->nin > 1 ? &l->in[1]->x : NULL };
-    TRY(be->ops->norm->plan(be, &d, out, &s->norm_plan, e));
-    builder_scratch(b, s->norm_plan.scratch_bytes);
-    s->kept = builder_buffer(b, s->norm_plan.kept_bytes, LIFE_PASS);
+    TRY(l->be->ops->norm->plan(l->be, &d, out, norm, e));
+    s->kept = builder_buffer(b, norm->kept_bytes, LIFE_PASS);
+    s->map_memory = builder_buffer(b, s->map.bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    return s->kept ? OK : layer_no_memory(l, e);
+    return s->kept && s->map_memory ? OK : layer_no_memory(l, e);
 }
 
 static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
 {
-    struct backend *be = l->be;
-    if (l->nin > 1) s->act = l->sum_act;
-    int in_place = act_from_output(s->act);
-    int last = s->norm + !in_place; /* the step that writes out: map 0, norm 1, activation behind it */
+    if (l->nin > 1) s->activate.act = l->sum_act;
+    struct tensor *end = activate_input(&s->activate, l);
+    s->map.shape = end->shape;
     s->desc.train = 1;
     s->desc.rows_back = l->rows_back;
     s->desc.need_gx = l->in[0]->need_g;
     s->desc.add_gx = l->add[0];
     s->desc.weights = builder_weights(b);
-    struct tensor *t = target(s, l, 0, last);
-    TRY(s->ops->plan(be, &s->desc, t, &s->plan, e));
-    builder_scratch(b, s->plan.scratch_bytes);
+    TRY(s->ops->plan(l->be, &s->desc, s->norm ? &s->map : end, &l->plan[MAP], e));
     TRY(declare(s, l, b, e));
-    if (s->norm) {
-        struct tensor *map = t;
-        t = target(s, l, 1, last);
-        TRY(build_norm(s, l, b, map, t, e));
-    }
-    s->act_plain = s->act != ACT_LINEAR && !(s->norm && in_place && s->norm_plan.fused);
-    if (s->act_plain) {
-        struct act_desc d = { t, 1, l->rows_back, s->act };
-        struct tensor in_place_out = { .shape = t->shape };
-        TRY(be->ops->act->plan(be, &d, in_place ? &in_place_out : &l->out->x, &s->act_plan, e));
-        builder_scratch(b, s->act_plan.scratch_bytes);
-    }
-    for (int i = 0; i < last; i++)
-        if (!(s->mid_data[i] = builder_buffer(b, s->mid[i].bytes, LIFE_PASS))) return layer_no_memory(l, e);
+    if (s->norm) TRY(build_norm(s, l, b, end, e));
     builder_keep_in(b, 0);
-    if ((in_place && s->act != ACT_LINEAR) || l->nin > 1) builder_keep_out(b);
-    return OK;
+    if (l->nin > 1) builder_keep_out(b);
+    return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], s->norm && l->plan[NORM].fused, e);
 }
 
 int linear_build(struct layer *l, struct builder *b, struct err *e)
@@ -117,47 +85,43 @@ int linear_build(struct layer *l, struct builder *b, struct err *e)
     return l->train ? build_training(s, l, b, e) : build_inference(s, l, b, e);
 }
 
-/* Memory of step i's output. */
-static void *step_data(const struct linear *s, const struct layer *l, int i)
+/* Output of the linear map. */
+static void *map_data(const struct linear *s, const struct layer *l)
 {
-    return s->mid_data[i] ? s->mid_data[i]->data : l->out->x.data;
+    return s->norm ? s->map_memory->data : activate_memory(&s->activate, l);
+}
+
+static int forward_training(struct linear *s, struct layer *l, const struct pass *p)
+{
+    void *map = map_data(s, l);
+    const void *addend = l->nin > 1 ? l->in[1]->x.data : NULL, *bias = s->norm ? NULL : param_w(s->bias);
+    TRY(s->ops->forward(&l->plan[MAP], &p->context, l->in[0]->x.data, param_w(s->w), bias, map));
+    if (!s->norm) return OK;
+    return l->be->ops->norm->forward(&l->plan[NORM], &p->context, map, addend, param_w(s->scale),
+                                     param_w(s->bias), param_w(s->mean), param_w(s->var), s->bn_momentum,
+                                     s->kept->data, activate_memory(&s->activate, l));
 }
 
 int linear_forward(struct layer *l, const struct pass *p)
 {
     struct linear *s = l->self;
-    const struct backend_ops *ops = p->be->ops;
-    void *y = l->out->x.data, *x = l->in[0]->x.data;
-    if (!p->train) {
-        TRY(s->ops->forward(&s->plan, &p->context, x, s->folded_w->data, s->folded_b->data, y));
-        return s->act_plain ? ops->act->forward(&s->act_plan, &p->context, y, y) : OK;
-    }
-    void *map = step_data(s, l, 0), *t = map;
-    TRY(s->ops->forward(&s->plan, &p->context, x, param_w(s->w), s->norm ? NULL : param_w(s->bias), map));
-    if (s->norm) {
-        t = step_data(s, l, 1);
-        TRY(ops->norm->forward(&s->norm_plan, &p->context, map, l->nin > 1 ? l->in[1]->x.data : NULL,
-                               param_w(s->scale), param_w(s->bias), param_w(s->mean), param_w(s->var),
-                               s->bn_momentum, s->kept->data, t));
-    }
-    return s->act_plain ? ops->act->forward(&s->act_plan, &p->context, t, y) : OK;
+    TRY(l->train ? forward_training(s, l, p)
+                 : s->ops->forward(&l->plan[MAP], &p->context, l->in[0]->x.data, s->folded_w->data,
+                                   s->folded_b->data, l->out->x.data));
+    return activate_forward(&s->activate, l, p);
 }
 
+/* Every step back works in place on gy: nobody reads it again. */
 int linear_backward(struct layer *l, const struct pass *p)
 {
     struct linear *s = l->self;
-    const struct backend_ops *ops = p->be->ops;
-    /* Every step back works in place on gy: nobody reads it again. */
-    void *gy = l->out->g.data, *y = l->out->x.data;
-    if (s->act_plain) {
-        const void *x = act_from_output(s->act) ? NULL : step_data(s, l, s->norm);
-        TRY(ops->act->backward(&s->act_plan, &p->context, x, y, gy, gy, 0));
-    }
+    void *gy = l->out->g.data, *gaddend = l->nin > 1 ? l->in[1]->g.data : NULL;
+    TRY(activate_backward(&s->activate, l, p));
     if (s->norm)
-        TRY(ops->norm->backward(&s->norm_plan, &p->context, step_data(s, l, 0), step_data(s, l, 1),
-                                param_w(s->scale), s->kept->data, gy, gy,
-                                l->nin > 1 ? l->in[1]->g.data : NULL, param_g(s->scale), param_g(s->bias)));
-    return s->ops->backward(&s->plan, &p->context, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data,
+        TRY(l->be->ops->norm->backward(&l->plan[NORM], &p->context, map_data(s, l),
+                                       activate_memory(&s->activate, l), param_w(s->scale), s->kept->data, gy,
+                                       gy, gaddend, param_g(s->scale), param_g(s->bias)));
+    return s->ops->backward(&l->plan[MAP], &p->context, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data,
                             param_g(s->w), s->norm ? NULL : param_g(s->bias));
 }
 
@@ -185,16 +149,8 @@ int linear_refresh(struct layer *l, struct err *e)
         for (int i = 0; i < 3 && !rc; i++) rc = param_get(from[i], v[i]);
         if (!rc) fold(w, bias, (const real *const[3]){ v[0], v[1], v[2] }, n, s->weights / n);
     }
-    if (!rc) rc = s->ops->pack(&s->plan, w, s->folded_w->data);
+    if (!rc) rc = s->ops->pack(&l->plan[MAP], w, s->folded_w->data);
     if (!rc) rc = l->be->ops->upload(l->be, s->folded_b->data, bias, n * sizeof *bias);
     mem_free(w);
     return rc;
-}
-
-void linear_destroy(struct layer *l)
-{
-    struct linear *s = l->self;
-    op_destroy(&s->plan);
-    op_destroy(&s->norm_plan);
-    op_destroy(&s->act_plan);
 }

@@ -3,7 +3,7 @@
  * the normalisation is folded into the weights. */
 #ifndef NET_LINEAR_H
 #define NET_LINEAR_H
-#include "net/layer.h"
+#include "net/activate.h"
 
 struct linear {
     /* Set by the layer before linear_build: */
@@ -12,16 +12,14 @@ struct linear {
     size_t weights;          /* how many */
     double spread;           /* of the initial weights: standard deviation, or half-width */
     enum init init;
-    int norm;          /* batch_normalize */
-    int weights_first; /* .weights order: [connected] has its weights before the batch-norm triple */
-    enum act act;
+    int norm;                 /* batch_normalize */
+    int weights_first;        /* .weights order: [connected] has its weights before the batch-norm triple */
+    struct activate activate; /* act */
     /* The rest is linear.c's. */
-    struct op_plan plan, norm_plan, act_plan;
-    struct tensor mid[2]; /* output of the linear map, of the normalisation, where they have memory apart */
-    struct buffer *mid_data[2], *kept;
+    struct tensor map;                  /* output of the linear map where normalisation follows */
+    struct buffer *map_memory, *kept;   /* training */
     struct buffer *folded_w, *folded_b; /* inference */
     struct param *bias, *w, *scale, *mean, *var;
-    int act_plain; /* the activation is a step of its own */
     double bn_momentum;
 };
 
@@ -30,6 +28,5 @@ int linear_build(struct layer *, struct builder *, struct err *);
 int linear_refresh(struct layer *, struct err *);
 int linear_forward(struct layer *, const struct pass *);
 int linear_backward(struct layer *, const struct pass *);
-void linear_destroy(struct layer *);
 
 #endif
