@@ -14,6 +14,7 @@
  *  - Everything passed to forward and backward is backend memory unless it says host. Pointers to tensors
  *    whose gradient nobody wants are NULL.
  *  - Backward covers the first `rows_back` rows only; the gradient memory behind them is not touched.
+ *  - The tensors that a description names outlive the plan; the rest of it is copied.
  *  - plan returns OK or an error that names what the backend cannot do; its owner calls op_destroy either
  * way. forward and backward return OK or a code; what a device finds out later is reported by sync.
  *  - Results depend on inputs, shapes and the number of threads only, never on timing.

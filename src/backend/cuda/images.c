@@ -18,8 +18,8 @@ static int plan(struct backend *be, const struct images_desc *d, struct op_plan 
 {
     size_t bytes = (size_t)d->n * (size_t)d->c * (size_t)d->h * (size_t)d->w;
     void *pixels = NULL;
-    if (d->c > 4) return fail(e, E_ARG, "images of %d channels: expected at most 4", d->c);
     TRY(op_plan_init(p, sizeof(struct images), e));
+    if (d->c > 4) return fail(e, E_ARG, "images of %d channels: expected at most 4", d->c);
     struct images *s = p->self;
     p->release = release;
     *s = (struct images){ cuda_of(be), { .n = d->n, .c = d->c, .h = d->h, .w = d->w } };

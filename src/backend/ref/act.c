@@ -2,28 +2,20 @@
 #include "backend/ops/act.h"
 #include "ref.h"
 
-struct activation {
-    struct shape shape;
-    int rows_back;
-    enum act act;
-};
-
 static int plan(struct backend *be, const struct act_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    TRY(op_plan_init(p, sizeof(struct activation), e));
-    *(struct activation *)p->self = (struct activation){ d->in->shape, d->rows_back, d->act };
-    return ref_tensor(out, e);
+    return ref_plan(p, d, sizeof *d, out, e);
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
     (void)context;
-    const struct activation *s = p->self;
+    const struct act_desc *s = p->self;
     const real *from = x;
     real *to = y;
-    for (ptrdiff_t i = 0; i < ref_rows(s->shape, s->shape.n); i++) to[i] = act_apply(s->act, from[i]);
+    for (ptrdiff_t i = 0; i < ref_rows(s->in->shape, s->in->shape.n); i++) to[i] = act_apply(s->act, from[i]);
     return OK;
 }
 
@@ -31,11 +23,11 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, int add)
 {
     (void)context;
-    const struct activation *s = p->self;
+    const struct act_desc *s = p->self;
     const real *in = x, *out = y, *g = gy;
     real *to = gx;
     int from_output = act_from_output(s->act);
-    for (ptrdiff_t i = 0; gx && i < ref_rows(s->shape, s->rows_back); i++) {
+    for (ptrdiff_t i = 0; gx && i < ref_rows(s->in->shape, s->rows_back); i++) {
         double slope = from_output ? act_slope_y(s->act, out[i]) : act_slope_x(s->act, in[i]);
         ref_put(&to[i], g[i] * slope, add);
     }

@@ -4,11 +4,9 @@
 #include "ref.h"
 
 struct add {
+    struct add_desc desc;
     struct shape a, b;
     int up, down; /* b is scattered by up and strided by down; at least one of them is 1 */
-    double alpha, beta;
-    enum act act;
-    int rows_back, add_a, add_b;
 };
 
 static int plan(struct backend *be, const struct add_desc *d, struct tensor *out, struct op_plan *p,
@@ -17,25 +15,14 @@ static int plan(struct backend *be, const struct add_desc *d, struct tensor *out
     (void)be;
     struct shape a = d->a->shape, b = d->b->shape;
     int up = a.w > b.w ? a.w / b.w : 1, down = b.w > a.w ? b.w / a.w : 1;
-    TRY(op_plan_init(p, sizeof(struct add), e));
+    const struct add s = { *d, a, b, up, down };
+    TRY(ref_plan(p, &s, sizeof s, out, e));
     if (a.w * down != b.w * up || (ptrdiff_t)a.h * down != (ptrdiff_t)b.h * up)
         return fail(e, E_ARG,
                     "addition of maps of %d x %d and %d x %d: one size must be a whole multiple of the other",
                     a.w, a.h, b.w, b.h);
-    *(struct add *)p->self = (struct add){
-        .a = a,
-        .b = b,
-        .up = up,
-        .down = down,
-        .alpha = d->alpha,
-        .beta = d->beta,
-        .act = d->act,
-        .rows_back = d->rows_back,
-        .add_a = d->add_a,
-        .add_b = d->add_b,
-    };
     p->fused = 1;
-    return ref_tensor(out, e);
+    return OK;
 }
 
 /* Element of b that meets element (n, c, y, x) of a, or -1. */
@@ -52,7 +39,8 @@ static void add_row(const struct add *s, int n, const real *a, const real *b, re
         for (int y = 0; y < s->a.h; y++)
             for (int x = 0; x < s->a.w; x++, i++) {
                 ptrdiff_t k = partner(s, n, c, y, x);
-                out[i] = act_apply(s->act, k < 0 ? a[i] : (real)(s->alpha * a[i] + s->beta * b[k]));
+                out[i] =
+                    act_apply(s->desc.act, k < 0 ? a[i] : (real)(s->desc.alpha * a[i] + s->desc.beta * b[k]));
             }
 }
 
@@ -63,16 +51,18 @@ static void add_row_back(const struct add *s, int n, const real *out, const real
     for (int c = 0; ga && c < s->a.c; c++)
         for (int y = 0; y < s->a.h; y++)
             for (int x = 0; x < s->a.w; x++, i++)
-                ref_put(&ga[i], (partner(s, n, c, y, x) < 0 ? 1 : s->alpha) * ref_before(s->act, out, gy, i),
-                        s->add_a);
+                ref_put(&ga[i],
+                        (partner(s, n, c, y, x) < 0 ? 1 : s->desc.alpha) *
+                            ref_before(s->desc.act, out, gy, i),
+                        s->desc.add_a);
     if (!gb) return;
-    if (!s->add_b) memset(gb + ref_plane(s->b, n, 0), 0, shape_row(s->b) * sizeof *gb);
+    if (!s->desc.add_b) memset(gb + ref_plane(s->b, n, 0), 0, shape_row(s->b) * sizeof *gb);
     i = first;
     for (int c = 0; c < s->a.c; c++)
         for (int y = 0; y < s->a.h; y++)
             for (int x = 0; x < s->a.w; x++, i++) {
                 ptrdiff_t k = partner(s, n, c, y, x);
-                if (k >= 0) ref_put(&gb[k], s->beta * ref_before(s->act, out, gy, i), 1);
+                if (k >= 0) ref_put(&gb[k], s->desc.beta * ref_before(s->desc.act, out, gy, i), 1);
             }
 }
 
@@ -90,7 +80,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 {
     (void)context;
     const struct add *s = p->self;
-    for (int n = 0; n < s->rows_back; n++) add_row_back(s, n, y, gy, ga, gb);
+    for (int n = 0; n < s->desc.rows_back; n++) add_row_back(s, n, y, gy, ga, gb);
     return OK;
 }
 

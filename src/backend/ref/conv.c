@@ -4,9 +4,9 @@
 #include "ref.h"
 
 struct conv {
+    struct linear_desc desc;
     struct shape in, out;
-    int size, stride, pad, groups, rows_back, add_gx;
-    enum act act; /* applied by forward */
+    int taps; /* of a window */
 };
 
 /* One cell of the window, and the outputs [y0, y1) x [x0, x1) for which it lies inside the image:
@@ -27,9 +27,9 @@ static void inside(int shift, int stride, int in, int out, int *from, int *to)
 
 static struct tap tap_at(const struct conv *s, int k)
 {
-    struct tap t = { .dy = k / s->size - s->pad, .dx = k % s->size - s->pad };
-    inside(t.dy, s->stride, s->in.h, s->out.h, &t.y0, &t.y1);
-    inside(t.dx, s->stride, s->in.w, s->out.w, &t.x0, &t.x1);
+    struct tap t = { .dy = k / s->desc.size - s->desc.pad, .dx = k % s->desc.size - s->desc.pad };
+    inside(t.dy, s->desc.stride, s->in.h, s->out.h, &t.y0, &t.y1);
+    inside(t.dx, s->desc.stride, s->in.w, s->out.w, &t.x0, &t.x1);
     return t;
 }
 
@@ -38,9 +38,9 @@ static void tap_forward(const struct conv *s, struct tap t, double w, const real
                         double *restrict y)
 {
     for (int i = t.y0; i < t.y1; i++) {
-        const real *restrict from = x + (ptrdiff_t)(i * s->stride + t.dy) * s->in.w;
+        const real *restrict from = x + (ptrdiff_t)(i * s->desc.stride + t.dy) * s->in.w;
         double *restrict to = y + (ptrdiff_t)i * s->out.w;
-        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j] += w * from[j * s->stride + t.dx];
+        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j] += w * from[j * s->desc.stride + t.dx];
     }
 }
 
@@ -50,8 +50,8 @@ static void tap_back(const struct conv *s, struct tap t, double w, const real *r
 {
     for (int i = t.y0; i < t.y1; i++) {
         const real *restrict from = gy + (ptrdiff_t)i * s->out.w;
-        double *restrict to = gx + (ptrdiff_t)(i * s->stride + t.dy) * s->in.w;
-        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j * s->stride + t.dx] += w * from[j];
+        double *restrict to = gx + (ptrdiff_t)(i * s->desc.stride + t.dy) * s->in.w;
+        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j * s->desc.stride + t.dx] += w * from[j];
     }
 }
 
@@ -60,51 +60,36 @@ static void tap_weight(const struct conv *s, struct tap t, const real *restrict 
                        double *restrict sum)
 {
     for (int i = t.y0; i < t.y1; i++) {
-        const real *restrict a = x + (ptrdiff_t)(i * s->stride + t.dy) * s->in.w;
+        const real *restrict a = x + (ptrdiff_t)(i * s->desc.stride + t.dy) * s->in.w;
         const real *restrict b = gy + (ptrdiff_t)i * s->out.w;
-        for (ptrdiff_t j = t.x0; j < t.x1; j++) sum[j] += (double)a[j * s->stride + t.dx] * b[j];
+        for (ptrdiff_t j = t.x0; j < t.x1; j++) sum[j] += (double)a[j * s->desc.stride + t.dx] * b[j];
     }
 }
 
-static int inputs_of_group(const struct conv *s) { return s->in.c / s->groups; }
-static int filters_of_group(const struct conv *s) { return s->out.c / s->groups; }
-static int taps(const struct conv *s) { return s->size * s->size; }
+static int inputs_of_group(const struct conv *s) { return s->in.c / s->desc.groups; }
+static int filters_of_group(const struct conv *s) { return s->out.c / s->desc.groups; }
 
 /* Offset of the window for input c (counted within the group) of filter o. */
 static ptrdiff_t window(const struct conv *s, int o, int c)
 {
-    return ((ptrdiff_t)o * inputs_of_group(s) + c) * taps(s);
+    return ((ptrdiff_t)o * inputs_of_group(s) + c) * s->taps;
 }
 
 static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    struct shape in = d->in->shape, o = out->shape;
-    TRY(op_plan_init(p, sizeof(struct conv), e));
+    struct shape in = d->in->shape, o = out->shape,
+                 plane = { 1, 1, in.h > o.h ? in.h : o.h, in.w > o.w ? in.w : o.w };
+    const struct conv s = { *d, in, o, d->size * d->size };
+    TRY(ref_plan(p, &s, sizeof s, out, e));
     if (d->groups < 1 || in.c % d->groups || o.c % d->groups)
         return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
                     d->groups, in.c, o.c);
-    TRY(ref_tensor(out, e));
     TRY(ref_bytes((struct shape){ o.c, in.c / d->groups, d->size, d->size }, sizeof(real), &p->weight_bytes,
                   e));
-    size_t a, b; /* scratch is a plane of sums, of the output or of the input */
-    TRY(ref_bytes((struct shape){ 1, 1, in.h, in.w }, sizeof(double), &a, e));
-    TRY(ref_bytes((struct shape){ 1, 1, o.h, o.w }, sizeof(double), &b, e));
-    p->scratch_bytes = a > b ? a : b;
     p->fused = !d->train;
-    *(struct conv *)p->self = (struct conv){
-        .in = in,
-        .out = o,
-        .size = d->size,
-        .stride = d->stride,
-        .pad = d->pad,
-        .groups = d->groups,
-        .rows_back = d->rows_back,
-        .add_gx = d->add_gx,
-        .act = d->train ? ACT_LINEAR : d->act,
-    };
-    return OK;
+    return ref_bytes(plane, sizeof(double), &p->scratch_bytes, e); /* sums: of the output or of the input */
 }
 
 /* sum = plane o of row n of the result. */
@@ -112,7 +97,7 @@ static void filter(const struct conv *s, int n, int o, const real *x, const real
 {
     int first = o / filters_of_group(s) * inputs_of_group(s);
     for (int c = 0; c < inputs_of_group(s); c++)
-        for (int k = 0; k < taps(s); k++)
+        for (int k = 0; k < s->taps; k++)
             tap_forward(s, tap_at(s, k), w[window(s, o, c) + k], x + ref_plane(s->in, n, first + c), sum);
 }
 
@@ -120,6 +105,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    const real *bias, void *y)
 {
     const struct conv *s = p->self;
+    enum act act = s->desc.train ? ACT_LINEAR : s->desc.act;
     double *sum = context->scratch;
     ptrdiff_t pixels = (ptrdiff_t)s->out.h * s->out.w;
     for (int n = 0; n < s->out.n; n++)
@@ -127,7 +113,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
             real *to = (real *)y + ref_plane(s->out, n, o);
             for (ptrdiff_t i = 0; i < pixels; i++) sum[i] = bias ? bias[o] : 0;
             filter(s, n, o, x, w, sum);
-            for (ptrdiff_t i = 0; i < pixels; i++) to[i] = act_apply(s->act, (real)sum[i]);
+            for (ptrdiff_t i = 0; i < pixels; i++) to[i] = act_apply(act, (real)sum[i]);
         }
     return OK;
 }
@@ -135,16 +121,16 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 static void back_data(const struct conv *s, const real *w, const real *gy, real *gx, double *sum)
 {
     ptrdiff_t pixels = (ptrdiff_t)s->in.h * s->in.w;
-    for (int n = 0; n < s->rows_back; n++)
+    for (int n = 0; n < s->desc.rows_back; n++)
         for (int c = 0; c < s->in.c; c++) {
             int group = c / inputs_of_group(s), first = group * filters_of_group(s);
             for (ptrdiff_t i = 0; i < pixels; i++) sum[i] = 0;
             for (int o = first; o < first + filters_of_group(s); o++)
-                for (int k = 0; k < taps(s); k++)
+                for (int k = 0; k < s->taps; k++)
                     tap_back(s, tap_at(s, k), w[window(s, o, c % inputs_of_group(s)) + k],
                              gy + ref_plane(s->out, n, o), sum);
             real *to = gx + ref_plane(s->in, n, c);
-            for (ptrdiff_t i = 0; i < pixels; i++) ref_put(&to[i], sum[i], s->add_gx);
+            for (ptrdiff_t i = 0; i < pixels; i++) ref_put(&to[i], sum[i], s->desc.add_gx);
         }
 }
 
@@ -155,7 +141,7 @@ static double back_weight(const struct conv *s, int o, int c, int k, const real 
     int from = o / filters_of_group(s) * inputs_of_group(s) + c;
     double all = 0;
     for (int j = 0; j < s->out.w; j++) sum[j] = 0;
-    for (int n = 0; n < s->rows_back; n++)
+    for (int n = 0; n < s->desc.rows_back; n++)
         tap_weight(s, tap_at(s, k), x + ref_plane(s->in, n, from), gy + ref_plane(s->out, n, o), sum);
     for (int j = 0; j < s->out.w; j++) all += sum[j];
     return all;
@@ -165,7 +151,7 @@ static void back_weights(const struct conv *s, const real *x, const real *gy, re
 {
     for (int o = 0; o < s->out.c; o++)
         for (int c = 0; c < inputs_of_group(s); c++)
-            for (int k = 0; k < taps(s); k++)
+            for (int k = 0; k < s->taps; k++)
                 ref_put(&gw[window(s, o, c) + k], back_weight(s, o, c, k, x, gy, sum), add);
 }
 
@@ -173,7 +159,7 @@ static void back_bias(const struct conv *s, const real *gy, real *gbias, int add
 {
     for (int o = 0; o < s->out.c; o++) {
         double sum = 0;
-        for (int n = 0; n < s->rows_back; n++) {
+        for (int n = 0; n < s->desc.rows_back; n++) {
             const real *g = gy + ref_plane(s->out, n, o);
             for (ptrdiff_t i = 0; i < (ptrdiff_t)s->out.h * s->out.w; i++) sum += g[i];
         }

@@ -13,21 +13,16 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
 {
     (void)be;
     struct shape in = d->in->shape;
-    TRY(op_plan_init(p, sizeof(struct dense), e));
-    TRY(ref_tensor(out, e));
+    const struct dense s = { .rows = in.n,
+                             .rows_back = d->rows_back,
+                             .add_gx = d->add_gx,
+                             .inputs = (ptrdiff_t)shape_row(in),
+                             .outputs = out->shape.c,
+                             .act = d->train ? ACT_LINEAR : d->act };
+    TRY(ref_plan(p, &s, sizeof s, out, e));
     TRY(ref_bytes((struct shape){ out->shape.c, in.c, in.h, in.w }, sizeof(real), &p->weight_bytes, e));
-    /* Scratch is a row of sums. */
-    TRY(ref_bytes((struct shape){ 1, in.c, in.h, in.w }, sizeof(double), &p->scratch_bytes, e));
     p->fused = !d->train;
-    *(struct dense *)p->self = (struct dense){
-        .rows = in.n,
-        .rows_back = d->rows_back,
-        .add_gx = d->add_gx,
-        .inputs = (ptrdiff_t)shape_row(in),
-        .outputs = out->shape.c,
-        .act = d->train ? ACT_LINEAR : d->act,
-    };
-    return OK;
+    return ref_bytes((struct shape){ 1, in.c, in.h, in.w }, sizeof(double), &p->scratch_bytes, e); /* sums */
 }
 
 static double dot(const real *restrict a, const real *restrict b, ptrdiff_t n)

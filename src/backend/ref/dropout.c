@@ -1,43 +1,34 @@
 #include "backend/ops/dropout.h"
 #include "ref.h"
 
-struct dropout {
-    struct shape shape;
-    int rows_back;
-    double probability;
-    uint64_t key;
-};
-
 static int plan(struct backend *be, const struct dropout_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    TRY(op_plan_init(p, sizeof(struct dropout), e));
-    *(struct dropout *)p->self = (struct dropout){ d->in->shape, d->rows_back, d->probability, d->key };
-    return ref_tensor(out, e);
+    return ref_plan(p, d, sizeof *d, out, e);
 }
 
 /* Forward and backward are the same map. Memory is dense, so the index of an element is its logical one. */
-static void thin_out(const struct dropout *s, const struct step_state *state, int rows, const real *from,
+static void thin_out(const struct dropout_desc *s, const struct step_state *state, int rows, const real *from,
                      real *to, int add)
 {
     uint64_t key = rng_key(s->key, RNG_DROPOUT, state->step);
     double scale = 1 / (1 - s->probability);
-    for (ptrdiff_t i = 0; i < ref_rows(s->shape, rows); i++)
+    for (ptrdiff_t i = 0; i < ref_rows(s->in->shape, rows); i++)
         ref_put(&to[i], dropout_keep(key, (uint64_t)i, s->probability) ? from[i] * scale : 0, add);
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
-    const struct dropout *s = p->self;
-    thin_out(s, context->state, s->shape.n, x, y, 0);
+    const struct dropout_desc *s = p->self;
+    thin_out(s, context->state, s->in->shape.n, x, y, 0);
     return OK;
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *gy, void *gx,
                     int add)
 {
-    const struct dropout *s = p->self;
+    const struct dropout_desc *s = p->self;
     if (gx) thin_out(s, context->state, s->rows_back, gy, gx, add);
     return OK;
 }

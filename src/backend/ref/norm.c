@@ -8,24 +8,18 @@
 
 #define EPS 1e-5
 
-struct norm {
-    struct shape shape;
-    int train, splits, rows_s1, rows_back;
-    enum act act;
-};
-
 /* Kept from forward to backward: one for each channel of each split. */
 struct moments {
     double mean, var;
 };
 
-static int split_from(const struct norm *s, int split) { return split ? s->rows_s1 : 0; }
-static int split_to(const struct norm *s, int split)
+static int split_from(const struct norm_desc *s, int split) { return split ? s->rows_s1 : 0; }
+static int split_to(const struct norm_desc *s, int split)
 {
-    return split < s->splits - 1 ? s->rows_s1 : s->shape.n;
+    return split < s->splits - 1 ? s->rows_s1 : s->in->shape.n;
 }
-static ptrdiff_t pixels(const struct norm *s) { return (ptrdiff_t)s->shape.h * s->shape.w; }
-static double split_count(const struct norm *s, int split)
+static ptrdiff_t pixels(const struct norm_desc *s) { return (ptrdiff_t)s->in->shape.h * s->in->shape.w; }
+static double split_count(const struct norm_desc *s, int split)
 {
     return (double)(split_to(s, split) - split_from(s, split)) * (double)pixels(s);
 }
@@ -35,58 +29,56 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
 {
     (void)be;
     struct shape in = d->in->shape;
-    TRY(op_plan_init(p, sizeof(struct norm), e));
+    TRY(ref_plan(p, d, sizeof *d, out, e));
     if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= in.n))
         return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
                     d->rows_s1, in.n);
-    TRY(ref_tensor(out, e));
     if (d->train)
         TRY(ref_bytes((struct shape){ d->splits, in.c, 1, 1 }, sizeof(struct moments), &p->kept_bytes, e));
     p->fused = 1;
-    *(struct norm *)p->self = (struct norm){ in, d->train, d->splits, d->rows_s1, d->rows_back, d->act };
     return OK;
 }
 
-static struct moments measure(const struct norm *s, const real *x, int split, int c)
+static struct moments measure(const struct norm_desc *s, const real *x, int split, int c)
 {
     struct moments m = { 0, 0 };
     for (int n = split_from(s, split); n < split_to(s, split); n++)
-        for (ptrdiff_t i = 0; i < pixels(s); i++) m.mean += x[ref_plane(s->shape, n, c) + i];
+        for (ptrdiff_t i = 0; i < pixels(s); i++) m.mean += x[ref_plane(s->in->shape, n, c) + i];
     m.mean /= split_count(s, split);
     for (int n = split_from(s, split); n < split_to(s, split); n++)
         for (ptrdiff_t i = 0; i < pixels(s); i++) {
-            double d = x[ref_plane(s->shape, n, c) + i] - m.mean;
+            double d = x[ref_plane(s->in->shape, n, c) + i] - m.mean;
             m.var += d * d;
         }
     m.var /= split_count(s, split);
     return m;
 }
 
-static void apply(const struct norm *s, int from, int to, int c, struct moments m, double scale, double bias,
-                  const real *x, real *y)
+static void apply(const struct norm_desc *s, int from, int to, int c, struct moments m, double scale,
+                  double bias, const real *x, real *y)
 {
     double root = sqrt(m.var + EPS);
     for (int n = from; n < to; n++)
         for (ptrdiff_t i = 0; i < pixels(s); i++) {
-            ptrdiff_t at = ref_plane(s->shape, n, c) + i;
+            ptrdiff_t at = ref_plane(s->in->shape, n, c) + i;
             y[at] = act_apply(s->act, (real)(scale * (x[at] - m.mean) / root + bias));
         }
 }
 
-static int never_updated(const struct norm *s, const real *var)
+static int never_updated(const struct norm_desc *s, const real *var)
 {
-    for (int c = 0; c < s->shape.c; c++)
+    for (int c = 0; c < s->in->shape.c; c++)
         if (var[c] != 0) return 0;
     return 1;
 }
 
 /* Moves the running mean and variance of channel c towards the average over the splits. */
-static void follow(const struct norm *s, const struct moments *stats, int c, double bn_momentum, real *mean,
-                   real *var)
+static void follow(const struct norm_desc *s, const struct moments *stats, int c, double bn_momentum,
+                   real *mean, real *var)
 {
     double m = 0, v = 0;
     for (int i = 0; i < s->splits; i++) {
-        const struct moments *at = &stats[i * s->shape.c + c];
+        const struct moments *at = &stats[i * s->in->shape.c + c];
         double count = split_count(s, i);
         m += at->mean / s->splits;
         double unbias = count > 1 ? count / (count - 1) : 1; /* of one value the variance is 0 anyway */
@@ -102,18 +94,18 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    double bn_momentum, void *kept, void *y)
 {
     (void)context, (void)addend;
-    const struct norm *s = p->self;
+    const struct norm_desc *s = p->self;
     if (!s->train) {
-        for (int c = 0; c < s->shape.c; c++)
-            apply(s, 0, s->shape.n, c, (struct moments){ mean[c], var[c] }, scale[c], bias[c], x, y);
+        for (int c = 0; c < s->in->shape.c; c++)
+            apply(s, 0, s->in->shape.n, c, (struct moments){ mean[c], var[c] }, scale[c], bias[c], x, y);
         return OK;
     }
     struct moments *m = kept;
     if (never_updated(s, var)) bn_momentum = 1;
-    for (int c = 0; c < s->shape.c; c++) {
+    for (int c = 0; c < s->in->shape.c; c++) {
         for (int i = 0; i < s->splits; i++) {
-            m[i * s->shape.c + c] = measure(s, x, i, c);
-            apply(s, split_from(s, i), split_to(s, i), c, m[i * s->shape.c + c], scale[c], bias[c], x, y);
+            m[i * s->in->shape.c + c] = measure(s, x, i, c);
+            apply(s, split_from(s, i), split_to(s, i), c, m[i * s->in->shape.c + c], scale[c], bias[c], x, y);
         }
         follow(s, m, c, bn_momentum, mean, var);
     }
@@ -125,14 +117,14 @@ struct sums {
     double g, gu;
 };
 
-static struct sums add_up(const struct norm *s, int split, int c, struct moments m, const real *x,
+static struct sums add_up(const struct norm_desc *s, int split, int c, struct moments m, const real *x,
                           const real *y, const real *gy)
 {
     struct sums sum = { 0, 0 };
     double root = sqrt(m.var + EPS);
     for (int n = split_from(s, split); n < split_to(s, split); n++)
         for (ptrdiff_t i = 0; i < pixels(s); i++) {
-            ptrdiff_t at = ref_plane(s->shape, n, c) + i;
+            ptrdiff_t at = ref_plane(s->in->shape, n, c) + i;
             double g = ref_before(s->act, y, gy, at);
             sum.g += g;
             sum.gu += g * (x[at] - m.mean) / root;
@@ -140,13 +132,13 @@ static struct sums add_up(const struct norm *s, int split, int c, struct moments
     return sum;
 }
 
-static void spread(const struct norm *s, int split, int c, struct moments m, struct sums sum, double scale,
-                   const real *x, const real *y, const real *gy, real *gx)
+static void spread(const struct norm_desc *s, int split, int c, struct moments m, struct sums sum,
+                   double scale, const real *x, const real *y, const real *gy, real *gx)
 {
     double root = sqrt(m.var + EPS), count = split_count(s, split);
     for (int n = split_from(s, split); n < split_to(s, split); n++)
         for (ptrdiff_t i = 0; i < pixels(s); i++) {
-            ptrdiff_t at = ref_plane(s->shape, n, c) + i;
+            ptrdiff_t at = ref_plane(s->in->shape, n, c) + i;
             double g = ref_before(s->act, y, gy, at), u = (x[at] - m.mean) / root;
             gx[at] = (real)(scale / root * (g - sum.g / count - u * sum.gu / count));
         }
@@ -157,12 +149,12 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     real *gscale, real *gbias)
 {
     (void)gaddend;
-    const struct norm *s = p->self;
+    const struct norm_desc *s = p->self;
     const struct moments *m = kept;
-    for (int c = 0; c < s->shape.c; c++) {
+    for (int c = 0; c < s->in->shape.c; c++) {
         struct sums all = { 0, 0 };
         for (int i = 0; i < s->splits && split_to(s, i) <= s->rows_back; i++) {
-            const struct moments at = m[i * s->shape.c + c];
+            const struct moments at = m[i * s->in->shape.c + c];
             struct sums sum = add_up(s, i, c, at, x, y, gy);
             if (gx) spread(s, i, c, at, sum, scale[c], x, y, gy, gx);
             all.g += sum.g;

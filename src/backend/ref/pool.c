@@ -3,28 +3,18 @@
 #include "ref.h"
 
 struct pool {
+    struct pool_desc desc;
     struct shape in, out;
-    enum pool_kind kind;
-    int size, stride, offset, rows_back; /* windows start at i * stride - offset */
 };
 
+/* Kept: for each output of a maximum, its index in the input plane. */
 static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     (void)be;
-    TRY(op_plan_init(p, sizeof(struct pool), e));
-    TRY(ref_tensor(out, e));
-    if (d->train && d->kind == POOL_MAX) /* for each output, the index of its maximum in the input plane */
-        TRY(ref_bytes(out->shape, sizeof(ptrdiff_t), &p->kept_bytes, e));
-    *(struct pool *)p->self = (struct pool){
-        .in = d->in->shape,
-        .out = out->shape,
-        .kind = d->kind,
-        .size = d->size,
-        .stride = d->stride,
-        .offset = d->pad / 2,
-        .rows_back = d->rows_back,
-    };
+    const struct pool s = { *d, d->in->shape, out->shape };
+    TRY(ref_plan(p, &s, sizeof s, out, e));
+    if (d->train && d->kind == POOL_MAX) TRY(ref_bytes(out->shape, sizeof(ptrdiff_t), &p->kept_bytes, e));
     return OK;
 }
 
@@ -34,8 +24,10 @@ static ptrdiff_t pixels(struct shape s) { return (ptrdiff_t)s.h * s.w; }
 /* Index of the first maximum in the window of output (oy, ox). */
 static ptrdiff_t window_max(const struct pool *s, const real *x, int oy, int ox)
 {
-    int y0 = oy * s->stride - s->offset, y1 = y0 + s->size < s->in.h ? y0 + s->size : s->in.h;
-    int x0 = ox * s->stride - s->offset, x1 = x0 + s->size < s->in.w ? x0 + s->size : s->in.w;
+    int y0 = oy * s->desc.stride - s->desc.pad / 2,
+        y1 = y0 + s->desc.size < s->in.h ? y0 + s->desc.size : s->in.h;
+    int x0 = ox * s->desc.stride - s->desc.pad / 2,
+        x1 = x0 + s->desc.size < s->in.w ? x0 + s->desc.size : s->in.w;
     int top = y0 > 0 ? y0 : 0, left = x0 > 0 ? x0 : 0;
     ptrdiff_t row = (ptrdiff_t)top * s->in.w, best = row + left;
     for (int i = top; i < y1; i++, row += s->in.w)
@@ -63,7 +55,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     for (ptrdiff_t k = 0; k < planes(s, s->in.n); k++) {
         const real *from = (const real *)x + k * pixels(s->in);
         real *to = (real *)y + k * pixels(s->out);
-        if (s->kind == POOL_MAX) {
+        if (s->desc.kind == POOL_MAX) {
             plane_max(s, from, to, kept ? (ptrdiff_t *)kept + k * pixels(s->out) : NULL);
             continue;
         }
@@ -79,12 +71,12 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 {
     (void)context;
     const struct pool *s = p->self;
-    for (ptrdiff_t k = 0; gx && k < planes(s, s->rows_back); k++) {
+    for (ptrdiff_t k = 0; gx && k < planes(s, s->desc.rows_back); k++) {
         const real *g = (const real *)gy + k * pixels(s->out);
         real *to = (real *)gx + k * pixels(s->in);
-        double rest = s->kind == POOL_MAX ? 0 : *g / (double)pixels(s->in);
+        double rest = s->desc.kind == POOL_MAX ? 0 : *g / (double)pixels(s->in);
         for (ptrdiff_t i = 0; i < pixels(s->in); i++) ref_put(&to[i], rest, add);
-        if (s->kind != POOL_MAX) continue;
+        if (s->desc.kind != POOL_MAX) continue;
         const ptrdiff_t *where = (const ptrdiff_t *)kept + k * pixels(s->out);
         for (ptrdiff_t i = 0; i < pixels(s->out); i++) ref_put(&to[where[i]], g[i], 1);
     }

@@ -20,6 +20,13 @@ int ref_tensor(struct tensor *t, struct err *e)
     return ref_bytes(t->shape, sizeof(real), &t->bytes, e);
 }
 
+int ref_plan(struct op_plan *p, const void *self, size_t bytes, struct tensor *out, struct err *e)
+{
+    TRY(op_plan_init(p, bytes, e));
+    memcpy(p->self, self, bytes);
+    return ref_tensor(out, e);
+}
+
 int ref_pack(const struct op_plan *p, const real *host, void *w)
 {
     memcpy(w, host, p->weight_bytes);
@@ -65,17 +72,10 @@ static void release(struct backend *be, void *p)
     mem_free(p);
 }
 
-static int upload(struct backend *be, void *to, const void *host, size_t bytes)
+static int copy(struct backend *be, void *to, const void *from, size_t bytes)
 {
     (void)be;
-    memcpy(to, host, bytes);
-    return OK;
-}
-
-static int download(struct backend *be, void *host, const void *from, size_t bytes)
-{
-    (void)be;
-    memcpy(host, from, bytes);
+    memcpy(to, from, bytes);
     return OK;
 }
 
@@ -120,8 +120,8 @@ const struct backend_ops backend_ref = {
     .free_bytes = free_bytes,
     .alloc = alloc,
     .free = release,
-    .upload = upload,
-    .download = download,
+    .upload = copy,
+    .download = copy,
     .read = read_rows,
     .write = write_rows,
     .sync = sync_device,

@@ -13,6 +13,9 @@ int ref_bytes(struct shape, size_t each, size_t *bytes, struct err *);
 /* Sets layout and bytes of an output whose shape is set. */
 int ref_tensor(struct tensor *, struct err *);
 
+/* Gives a plan a copy of its private struct; sets layout and bytes of an output whose shape is set. */
+int ref_plan(struct op_plan *, const void *self, size_t bytes, struct tensor *out, struct err *);
+
 /* Convolution and dense: packed weights are the host's. */
 int ref_pack(const struct op_plan *, const real *host, void *w);
 int ref_unpack(const struct op_plan *, const void *w, real *host);
