@@ -1,12 +1,11 @@
-/* Names of the files of a run, and the state file: header, progress, the net's own state, CRC-32 of all
- * before it. */
+/* The state file: header, progress, the net's own state, CRC-32 of all before it. */
+#include "checkpoint.h"
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
 #include "core/mem.h"
-#include "train/run.h"
 
 static const char magic[8] = "DNSTATE";
 enum { VERSION = 2 };
@@ -33,35 +32,30 @@ static char *join(const char *backup, const char *base, const char *end)
 
 int files_open(struct files *f, const char *backup, const char *base, struct err *e)
 {
-    f->last = join(backup, base, "_last.weights");
-    f->state = join(backup, base, "_last.state");
-    f->best = join(backup, base, "_best.weights");
-    f->final = join(backup, base, "_final.weights");
-    f->metrics = join(backup, base, "_metrics.csv");
-    f->lock = join(backup, base, "_last.state.lock");
-    if (f->last && f->state && f->best && f->final && f->metrics && f->lock) return OK;
-    return fail(e, E_MEM, "no memory for the names of the files in %.200s", backup);
+    static const char *const end[FILES] = {
+        [LAST] = "_last.weights",   [STATE] = "_last.state",    [BEST] = "_best.weights",
+        [FINAL] = "_final.weights", [METRICS] = "_metrics.csv", [LOCK] = "_last.state.lock"
+    };
+    for (int i = 0; i < FILES; i++)
+        if (!(f->path[i] = join(backup, base, end[i])))
+            return fail(e, E_MEM, "no memory for the names of the files in %.200s", backup);
+    return OK;
 }
 
 void files_close(struct files *f)
 {
-    mem_free(f->last);
-    mem_free(f->state);
-    mem_free(f->best);
-    mem_free(f->final);
-    mem_free(f->metrics);
-    mem_free(f->lock);
+    for (int i = 0; i < FILES; i++) mem_free(f->path[i]);
 }
 
 int files_check(const struct files *f, const char *metrics, struct err *e)
 {
-    const char *path[] = { f->last, f->state, f->best, f->final, metrics };
-    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+    for (int i = LAST; i <= METRICS; i++) {
+        const char *path = i == METRICS ? metrics : f->path[i];
         struct stat st;
-        if (!stat(path[i], &st) && !S_ISREG(st.st_mode))
-            return fail_at(e, E_FILE, path[i], 0, "is %s, but training writes a file of this name: remove it",
+        if (!stat(path, &st) && !S_ISREG(st.st_mode))
+            return fail_at(e, E_FILE, path, 0, "is %s, but training writes a file of this name: remove it",
                            S_ISDIR(st.st_mode) ? "a folder" : "no ordinary file");
-        file_sweep(path[i]);
+        file_sweep(path);
     }
     return OK;
 }

@@ -1,10 +1,9 @@
-/* How near the features of one class lie to one another, compared with all features. */
+#include "compactness.h"
 #include <math.h>
 #include <string.h>
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/sampler.h"
-#include "train/run.h"
 
 enum { SAMPLE_ROWS = 2000 };
 

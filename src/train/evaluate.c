@@ -1,8 +1,11 @@
-/* One pass over a dataset: top-1, top-k, cross-entropy, compactness. */
+#include "evaluate.h"
 #include <math.h>
 #include <string.h>
+#include "core/clock.h"
 #include "core/mem.h"
-#include "train/run.h"
+#include "data/loader.h"
+#include "train/compactness.h"
+#include "train/setup.h"
 
 struct evaluation {
     struct net *net;

@@ -1,6 +1,6 @@
-/* One iteration: forward and backward over its sub-mini-batches, the update, and what is reported of it. */
+#include "iterate.h"
 #include <math.h>
-#include "train/run.h"
+#include "core/clock.h"
 
 enum { STUCK_LIMIT = 200 };
 static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is no chance */
@@ -13,19 +13,6 @@ struct totals {
     int matched; /* sub-mini-batches with a match */
 };
 
-static int submit_part(struct trainer *t, struct pending *now, const struct batch *b, struct err *e)
-{
-    struct step s = step_at(t->net, b->number);
-    s.x = b->x;
-    s.move = b->move;
-    s.label = b->label;
-    s.rows = b->rows;
-    s.rows_s1 = b->rows_s1;
-    now->program = step_program(&t->training, &s);
-    if (!s.add) now->number = b->number;
-    return step_submit(now->program, &s, e);
-}
-
 static int submit(struct trainer *t, struct pending *now, struct err *e)
 {
     for (int i = 0; i < t->net->config.subdivisions; i++) {
@@ -33,7 +20,14 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
         double before = wall_clock();
         TRY(loader_next(t->loader, &b, e));
         now->loading += wall_clock() - before;
-        int rc = submit_part(t, now, b, e);
+        struct step s = step_at(t->net, b->number);
+        s.x = b->x;
+        s.move = b->move;
+        s.label = b->label;
+        s.rows = b->rows;
+        s.rows_s1 = b->rows_s1;
+        now->program = step_program(&t->training, &s);
+        int rc = step_submit(now->program, &s, e);
         loader_release(t->loader, b);
         if (rc) return rc;
     }
@@ -79,8 +73,9 @@ static void fill_line(struct trainer *t, const struct pending *it, const struct 
                       struct train_line *l)
 {
     const struct net_config *c = &t->net->config;
+    const struct step first = step_at(t->net, it->number);
     double parts = c->subdivisions;
-    l->iteration = it->iteration;
+    l->iteration = first.iteration;
     l->seen = t->net->seen;
     l->epoch = trainer_epoch(t, l->seen);
     l->loaded_seconds = it->loading;
@@ -91,7 +86,7 @@ static void fill_line(struct trainer *t, const struct pending *it, const struct 
     l->center = sum->center / parts;
     l->lambda = sum->lambda;
     l->match_share = l->seconds > 0 ? sum->extra / l->seconds : 0;
-    l->rate = it->rate;
+    l->rate = first.rate;
     l->burn_in = l->iteration < (uint64_t)c->burn_in ? c->burn_in : 0;
     double per_iteration = throughput_add(&t->throughput, wall);
     l->images_per_second = per_iteration > 0 ? (double)net_images_per_update(t->net) / per_iteration : 0;
@@ -138,12 +133,10 @@ static int report(struct trainer *t, const struct pending *it, double wall, stru
 int trainer_iterate(struct trainer *t, struct err *e)
 {
     struct pending *now = &t->pending[t->npending];
-    uint64_t iteration = t->p.iteration + 1;
     if (!t->npending) t->began = wall_clock();
-    *now = (struct pending){ .iteration = iteration,
-                             .rate = net_rate(&t->net->config, t->net->seed, iteration) };
+    *now = (struct pending){ .number = t->p.iteration * (uint64_t)t->net->config.subdivisions };
     TRY(submit(t, now, e));
-    t->p.iteration = iteration;
+    t->p.iteration++;
     t->npending++;
     return OK;
 }
@@ -164,7 +157,7 @@ int trainer_drain(struct trainer *t, struct err *e)
     for (int i = 0; i < n; i++) {
         int rc = report(t, &t->pending[i], wall, e);
         if (!rc) continue;
-        t->p.iteration = t->pending[i].iteration - 1;
+        t->p.iteration = t->pending[i].number / (uint64_t)t->net->config.subdivisions;
         return rc;
     }
     return OK;

@@ -1,10 +1,10 @@
-/* One run at a time: a record lock, which the system takes back however the process ends. */
+#include "lock.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "train/run.h"
 
 static struct flock whole(void) { return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET }; }
 

@@ -1,5 +1,4 @@
-/* The metrics CSV: one row per iteration and per validation. What a row has no value for is empty; `images`
- * are those trained on so far, `ce` is of the training mini-batches, `valid_ce` of the validation set. */
+#include "metrics.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/mem.h"
-#include "train/run.h"
+#include "core/text.h"
 
 static const char header[] =
     "kind,iteration,epoch,images,ce,match,lambda,rate,images_per_second,top1,topk,valid_ce,"

@@ -1,5 +1,4 @@
-/* From the [net] section to the loader's augmentation. */
-#include "train/trainer.h"
+#include "setup.h"
 
 /* Line of a key of [net], or of the section when the key is not given in the file. */
 static int line_of(const struct net *net, const char *key)

@@ -1,8 +1,9 @@
-/* The loop. A run is a sequence of iterations; after each come, where they are due, validation and saving. */
+/* A run is a sequence of iterations; after each come, where they are due, validation and saving. */
+#include "trainer.h"
 #include <math.h>
 #include <unistd.h>
 #include "backend/ops/images.h"
-#include "train/run.h"
+#include "train/iterate.h"
 
 enum { SAVE_EVERY = 100 };
 
@@ -16,13 +17,13 @@ static int save_weights(const struct trainer *t, const char *path, struct err *e
 /* A state at the end has final weights beside it, unless writing them failed, or somebody removed them. */
 static int keep_final(const struct trainer *t, struct err *e)
 {
-    if (!t->o->resume || !access(t->files.final, F_OK)) return OK;
-    return save_weights(t, t->files.final, e);
+    if (!t->o->resume || !access(t->files.path[FINAL], F_OK)) return OK;
+    return save_weights(t, t->files.path[FINAL], e);
 }
 
 static int save_last_weights(struct trainer *t, struct err *e)
 {
-    TRY(save_weights(t, t->files.last, e));
+    TRY(save_weights(t, t->files.path[LAST], e));
     t->saved = 1;
     return OK;
 }
@@ -113,8 +114,8 @@ static int reached_end(const struct trainer *t)
 static int start(struct trainer *t, struct err *e)
 {
     TRY(files_open(&t->files, t->o->backup, t->o->base, e));
-    const char *metrics = t->o->metrics ? t->o->metrics : t->files.metrics;
-    TRY(lock_open(&t->lock, t->files.lock, &t->net->notes, e));
+    const char *metrics = t->o->metrics ? t->o->metrics : t->files.path[METRICS];
+    TRY(lock_open(&t->lock, t->files.path[LOCK], &t->net->notes, e));
     TRY(files_check(&t->files, metrics, e));
     TRY(open_programs(t, e));
     TRY(start_position(t, e));
@@ -126,7 +127,7 @@ static int start(struct trainer *t, struct err *e)
         TRY(metrics_open(&t->metrics, metrics, &t->net->notes, e));
     TRY(open_loader(t, e));
     /* From the first iteration on there is something to fall back on: see give_up. */
-    if (access(t->files.last, F_OK)) TRY(save_last_weights(t, e));
+    if (access(t->files.path[LAST], F_OK)) TRY(save_last_weights(t, e));
     report_start(t);
     return OK;
 }
@@ -150,7 +151,7 @@ static int save_last(struct trainer *t, struct err *e)
     struct err lost = { 0 };
     if (metrics_flush(&t->metrics, &lost)) note(&t->net->notes, "%s", lost.msg);
     TRY(save_last_weights(t, e));
-    return state_save(t->net, &t->p, t->train->n, t->files.state, e);
+    return state_save(t->net, &t->p, t->train->n, t->files.path[STATE], e);
 }
 
 static void note_failed_save(const struct trainer *t, const struct err *e)
@@ -167,10 +168,10 @@ static int give_up(struct trainer *t, int rc, struct err *e)
     struct err cause = *e, ignored;
     char kept[160] = "";
     double rate = net_rate(&t->net->config, t->net->seed, t->p.iteration + 1);
-    if (!net_check_finite(t->net, &ignored) && !save_weights(t, t->files.last, &ignored))
-        snprintf(kept, sizeof kept, "; the weights before it are saved to %.90s", t->files.last);
+    if (!net_check_finite(t->net, &ignored) && !save_weights(t, t->files.path[LAST], &ignored))
+        snprintf(kept, sizeof kept, "; the weights before it are saved to %.90s", t->files.path[LAST]);
     else if (t->saved)
-        snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.last);
+        snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.path[LAST]);
     metrics_flush(&t->metrics, &ignored);
     if (rc != E_NUMBER) return rc;
     return fail(e, E_NUMBER, "iteration %llu, rate %g: %.200s%s; lower learning_rate or raise burn_in",
@@ -200,7 +201,7 @@ static void keep_best(struct trainer *t, struct valid_line *l)
 {
     struct err e = { 0 };
     if (!is_best(&t->p, l)) return;
-    if (save_weights(t, t->files.best, &e)) {
+    if (save_weights(t, t->files.path[BEST], &e)) {
         note_failed_save(t, &e);
         return;
     }
@@ -230,7 +231,7 @@ static int validate(struct trainer *t, struct err *e)
 static int save_final(struct trainer *t, struct err *e)
 {
     struct err last = { 0 };
-    int rc = reached_end(t) ? save_weights(t, t->files.final, e) : OK;
+    int rc = reached_end(t) ? save_weights(t, t->files.path[FINAL], e) : OK;
     int rc_last = save_last(t, &last);
     if (!rc && rc_last) *e = last;
     return rc ? rc : rc_last;

@@ -4,7 +4,7 @@
 #include "tiny.h"
 #include "data/dataset.h"
 #include "data/packed.h"
-#include "train/run.h"
+#include "train/checkpoint.h"
 
 static const char cfg[] = "[net]\nbatch=2\nchannels=1\nheight=4\nwidth=4\nmomentum=.5\n"
                           "[convolutional]\nfilters=2\nsize=3\nbatch_normalize=1\nactivation=leaky\n"

@@ -2,7 +2,9 @@
  * file. */
 #include <unistd.h>
 #include "test.h"
-#include "train/run.h"
+#include "train/compactness.h"
+#include "train/evaluate.h"
+#include "train/metrics.h"
 
 /* ---- ranks ---- */
 

@@ -5,7 +5,7 @@
 #include "core/rng.h"
 #include "data/sampler.h"
 #include "sets.h"
-#include "train/run.h"
+#include "train/checkpoint.h"
 
 enum { CIFAR = 3 * 32 * 32, STL_SIDE = 96, STL = 3 * STL_SIDE * STL_SIDE, MOST = 12 };
 

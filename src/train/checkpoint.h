@@ -1,0 +1,39 @@
+/* The files of a run, and what is in the state file. */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+#include "data/dataset.h"
+#include "net/net.h"
+
+enum { HAS_WARNED = 1, HAS_LEARNT = 2 };
+
+/* Where a run is: all that a resumed run needs besides what the net writes itself. Saved as it stands, so
+ * every member has 8 bytes. */
+struct progress {
+    uint64_t iteration;        /* completed */
+    double ce_smooth;          /* < 0: none yet */
+    double best_top1, best_ce; /* < 0: none yet */
+    uint64_t stuck, marks;     /* see watch_collapse */
+    uint64_t samples;          /* hash_samples of the training set; loading compares it and keeps it */
+    double lambda_peak;
+};
+
+/* The files of a run: BACKUP/BASE_last.weights and so on. */
+enum { LAST, STATE, BEST, FINAL, METRICS, LOCK, FILES };
+struct files {
+    char *path[FILES];
+};
+int files_open(struct files *, const char *backup, const char *base, struct err *);
+void files_close(struct files *);
+/* None of them may be anything but an ordinary file; what killed runs left beside them goes. */
+int files_check(const struct files *, const char *metrics, struct err *);
+
+/* Labels, and paths where there are any, in their order, the size of packed images and the choice of a
+ * holdout: what else training depends on. */
+uint64_t hash_samples(const struct dataset *);
+
+/* The state file: self-contained, so that weights and state of two moments cannot be mixed. `images` is the
+ * size of the training set, which the order of samples depends on. */
+int state_save(const struct net *, const struct progress *, int images, const char *path, struct err *);
+int state_load(struct net *, struct progress *, int images, const char *path, struct err *);
+
+#endif
