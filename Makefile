@@ -174,13 +174,20 @@ uninstall: # leaves what others put into the folders, such as data sets
 # ---- tests: each file is one program of its own ----------------------------------------------------------------------
 
 names    = $(patsubst tests/%.c,%,$(wildcard tests/$(1)/*.c))
-UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,layers) $(call names,train)
+UNIT    := $(filter-out unit/decoders,$(call names,unit)) $(call names,ref) $(call names,layers) $(call names,train)
 FAULTS  := $(call names,faults)
+# Every operation of each backend against ref; in orders/, of kernels that run on the host, in several orders of threads.
+OPS     := $(call names,backends)
+ORDERS  := $(call on_host,$(OPS:backends/%=orders/%))
 # Of the cuda backend alone: where kernels run on the host, and where cuDNN is there to plan.
-DEVICE  := $(call on_host,cuda/orders cuda/faults)$(call on,GPU,cuda/plans)
+DEVICE  := $(call on_host,cuda/faults)$(call on,GPU,cuda/plans)
 
 $(B)/tests/%.o: ALL_CFLAGS += -Itests
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ) $(B)/link.flags
+	$(link) -lcmocka
+$(OPS:%=$(B)/tests/%): $(B)/tests/rig/rig.o $(B)/tests/rig/against_ref.o
+$(B)/tests/orders/%: $(B)/tests/backends/%.o $(B)/tests/rig/rig.o $(B)/tests/cuda/orders.o $(LIB_OBJ) $(B)/link.flags
+	@mkdir -p $(@D)
 	$(link) -lcmocka
 ifneq ($(findstring fuzzer,$(SAN)),) # scripts/fuzz.sh
 $(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(LIB_OBJ) $(B)/link.flags
@@ -193,7 +200,8 @@ $(B)/plain/%.o: ALL_CFLAGS += -Itests -Itests/device
 $(B)/plain/%.o: tests/%.c $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
-$(B)/plain/%: $(B)/plain/%.o $(LIB_OBJ) $(B)/link.flags
+$(OPS:%=$(B)/plain/%): $(B)/plain/rig/rig.o $(B)/plain/rig/against_ref.o
+$(B)/plain/%: $(B)/plain/%.o $(B)/plain/device/cmocka.o $(LIB_OBJ) $(B)/link.flags
 	$(link)
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(LIB_OBJ) $(B)/link.flags
 	$(link)
@@ -222,12 +230,12 @@ test:
 	@tests/all.sh
 endif
 
-check-programs: $(addprefix $(B)/tests/,$(UNIT) $(FAULTS) $(DEVICE) golden/itra golden/replay golden/cfgs torch/replay fuzz/replay)
+check-programs: $(addprefix $(B)/tests/,$(UNIT) $(OPS) $(ORDERS) $(FAULTS) $(DEVICE) golden/itra golden/replay golden/cfgs \
+                torch/replay fuzz/replay)
 
 # Of a build with GPU=1, or with its kernels on the host.
-DEVICE_SUITES := unit/backends layers/parity
-check-device: $(B)/darknet $(DEVICE_SUITES:%=$(B)/tests/%) $(DEVICE_SUITES:%=$(B)/plain/%) $(DEVICE:%=$(B)/tests/%) $(B)/tests/bench/step \
-              $(call on,GPU,$(B)/tests/device/ceilings)
+check-device: $(B)/darknet $(B)/tests/bench/step $(addprefix $(B)/tests/,$(OPS) $(ORDERS) $(DEVICE) layers/parity) \
+              $(addprefix $(B)/plain/,$(OPS) layers/parity) $(call on,GPU,$(B)/tests/device/ceilings)
 
 # What decodes images, in each variant of it.
 check-images: $(B)/darknet $(B)/tests/unit/image $(B)/tests/unit/decoders

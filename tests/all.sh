@@ -16,6 +16,13 @@ programs() { # programs VARIANT FOLDER...: the test programs built there
     done
 }
 
+orders() { # the operations of cuda, with the threads of a block in several orders
+    for f in tests/backends/*.c; do
+        f=${f##*/}
+        echo "$shim/tests/orders/${f%.c}"
+    done
+}
+
 export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 
@@ -23,18 +30,18 @@ export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 if [ "${1:-}" = gpu ]; then
     export DARKNET=$PWD/$cuda/darknet GPU_REAL=$PWD/$cuda/darknet
     unset GPU_HOST
-    exec tests/run.sh $(programs $cuda unit layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
+    exec tests/run.sh $(programs $cuda backends layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
 fi
 
 # Units, faults and the registry under sanitizers, and so the kernels of the GPU on the host; gradients in double, where they
 # mean something; the lock-free parts of the loader under the thread sanitizer; the rest as built for users.
 exec tests/run.sh \
-    $(programs $san unit layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
-    $double/tests/layers/gradient $double/tests/unit/ref $double/tests/unit/match $double/tests/unit/itra_edge \
+    $(programs $san unit backends ref layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
+    $double/tests/layers/gradient $(programs $double ref) $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
     $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
     $float/tests/layers/parity $float/tests/train/cfgs \
-    $(programs $shim unit layers cuda) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
+    $(programs $shim backends layers cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/make.sh tests/cli/*.sh

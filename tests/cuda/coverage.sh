@@ -2,7 +2,7 @@
 # Which lines and branches of the kernels the tests reach, on the host: a table, and exit status 1 where a line is not
 # reached, be it in one of the kernels only that a macro makes.   tests/cuda/coverage.sh [TEST...]
 cd "$(dirname "$0")/../.." || exit 2
-[ $# -gt 0 ] || set -- unit/backends
+[ $# -gt 0 ] || set -- $(cd tests && printf '%s\n' backends/*.c | sed 's/\.c$//')
 root=$PWD B=$PWD/build/float-shim-ref-coverage
 report=$(mktemp -d)
 trap 'rm -rf "$report"' EXIT

@@ -1,10 +1,10 @@
 /* Every operation of the cuda backend with the threads of its blocks in several orders: the same bits. Where
- * they differ a barrier is missing, or a sum has no order of its own. Only where kernels run on the host. */
-#define WITHOUT_MAIN
-#include "unit/backends.c"
+ * they differ, a barrier is missing, or a sum depends on who comes first. Only where kernels run on the host.
+ */
+#include "rig/rig.h"
 #include "shim/order.h"
 
-static void same_bits(const struct bench *a, const struct bench *b, const char *what, int order)
+static void same_bits(const struct rig *a, const struct rig *b, const char *what, int order)
 {
     assert_int_equal(a->nout, b->nout);
     for (int i = 0; i < a->nout; i++) {
@@ -15,27 +15,25 @@ static void same_bits(const struct bench *a, const struct bench *b, const char *
     }
 }
 
-static void each_order(void **state, void (*fn)(struct bench *, const void *), const void *arg,
-                       const char *what)
+void check_case(void **state, rig_case *run, const void *arg, const char *what)
 {
     for (int p = 0; p < PRECISION_COUNT; p++) {
-        struct bench b[KERNEL_ORDERS];
+        struct rig r[KERNEL_ORDERS];
         if (p == PRECISION_TF32) continue; /* its kernels are those of fp32 */
         for (int i = 0; i < KERNEL_ORDERS; i++) {
             kernel_order = i;
-            bench_open(&b[i], *state, 2);
-            b[i].be->precision = (enum precision)p;
-            b[i].coarse = p == PRECISION_BF16;
-            fn(&b[i], arg);
-            same_bits(&b[0], &b[i], what, i);
+            rig_open(&r[i], *state, 2);
+            r[i].be->precision = (enum precision)p;
+            r[i].coarse = p == PRECISION_BF16;
+            run(&r[i], arg);
+            same_bits(&r[0], &r[i], what, i);
         }
-        for (int i = 0; i < KERNEL_ORDERS; i++) bench_close(&b[i]);
+        for (int i = 0; i < KERNEL_ORDERS; i++) rig_close(&r[i]);
     }
 }
 
-int main(void)
+int rig_run(const struct CMUnitTest *tests, size_t n)
 {
-    both = each_order;
-    kernel_order = KERNEL_ORDERS - 1; /* for what checks itself */
-    return suite("cuda");
+    kernel_order = KERNEL_ORDERS - 1; /* for tests that compare nothing */
+    return rig_run_on("cuda", tests, n);
 }

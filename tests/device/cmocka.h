@@ -1,6 +1,6 @@
-/* What tests/unit/backends.c and the suites of tests/layers use of cmocka, for machines that lack it: those
- * programs are then plain ones. Tests run one after another in the process; the first assertion that does not
- * hold ends its test. ONLY=NAME in the environment: that test alone. */
+/* What tests/rig, tests/backends and tests/layers/parity.c use of cmocka, for machines that lack it: linked
+ * with cmocka.c those programs are plain ones. Tests run one after another in the process; the first
+ * assertion that does not hold ends its test. ONLY=NAME in the environment: that test alone. */
 #ifndef DEVICE_CMOCKA_H
 #define DEVICE_CMOCKA_H
 #include <setjmp.h>
@@ -10,15 +10,21 @@
 
 struct CMUnitTest {
     const char *name;
-    void (*run)(void **);
-    void *state;
+    void (*test_func)(void **);
+    void *initial_state;
 };
 
 enum { OUTCOME_FAILED = 1, OUTCOME_SKIPPED };
-static struct {
+/* Where the test that runs ends early, and how many were skipped. */
+extern struct group {
     jmp_buf end;
     int skipped;
 } group;
+
+/* Returns the number of tests that failed, after lines as cmocka prints them. Set-up and tear-down are not
+ * called. */
+int _cmocka_run_group_tests(const char *group_name, const struct CMUnitTest *tests, size_t n,
+                            int (*setup)(void **), int (*teardown)(void **));
 
 #define print_message(...) ((void)printf(__VA_ARGS__))
 #define print_error(...)   ((void)printf(__VA_ARGS__))
@@ -45,36 +51,6 @@ static struct {
 #define cmocka_unit_test_prestate(f, state) ((struct CMUnitTest){ #f, f, state })
 #define cmocka_unit_test(f)                 cmocka_unit_test_prestate(f, NULL)
 #define cmocka_run_group_tests(tests, setup, teardown)                                                       \
-    ((void)(setup), (void)(teardown), group_run(tests, sizeof(tests) / sizeof *(tests)))
-
-static int group_test(const struct CMUnitTest *t)
-{
-    void *state = t->state;
-    print_message("[ RUN      ] %s\n", t->name);
-    fflush(stdout); /* a crash must not take it along */
-    switch (setjmp(group.end)) {
-    case 0: t->run(&state); break;
-    case OUTCOME_FAILED: return print_message("[  FAILED  ] %s\n", t->name), 1;
-    default: group.skipped++; return print_message("[  SKIPPED ] %s\n", t->name), 0;
-    }
-    return print_message("[       OK ] %s\n", t->name), 0;
-}
-
-/* The number of tests that failed, after lines as cmocka prints them. */
-static inline int group_run(const struct CMUnitTest *tests, size_t n)
-{
-    const char *only = getenv("ONLY");
-    int failed = 0, total = 0;
-    group.skipped = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (only && strcmp(only, tests[i].name)) continue;
-        failed += group_test(&tests[i]);
-        total++;
-    }
-    print_message("[  PASSED  ] %d test(s).\n", total - failed - group.skipped);
-    if (group.skipped) print_message("[  SKIPPED ] %d test(s).\n", group.skipped);
-    if (failed) print_message(" %d FAILED TEST(S)\n", failed);
-    return failed;
-}
+    _cmocka_run_group_tests(#tests, tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 
 #endif

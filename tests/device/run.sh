@@ -8,7 +8,9 @@
 # Every step has its own time limit, and a step that fails does not keep the others from running. Exit status 1: some have.
 cd "$(dirname "$0")/../.." || exit 2
 name=run total=350
-programs="darknet plain/unit/backends plain/layers/parity tests/bench/step"
+operations=$(cd tests && printf '%s\n' backends/*.c | sed 's/\.c$//')
+[ ! "${DRY:-}" ] || operations=backends/sgd
+programs="darknet $(printf 'plain/%s ' $operations) plain/layers/parity tests/bench/step"
 [ "${DRY:-}" ] || programs="$programs tests/device/ceilings"
 . tests/device/common.inc
 
@@ -23,13 +25,16 @@ match="itra.lambda=.8 itra.warmup=0"
 # ---- parity, memory ----
 
 # A device that cannot be opened is a reason to skip elsewhere, not here.
-suite() { # suite PROGRAM TEST: all of it; in a dry walk that test
-    [ ! "$dry" ] || export ONLY="$2"
-    {
-        "$built/plain/$1" 2>&1
-        echo "exit status $?"
-    } | tee "$work/suite"
-    ! grep -q '^skipped: ' "$work/suite" && grep -qx 'exit status 0' "$work/suite"
+suite() { # suite PROGRAM...: all of them
+    for program; do
+        "$built/plain/$program" 2>&1 || echo "$program: exit status $?"
+    done | tee "$work/suite"
+    ! grep -qE '^skipped: |: exit status ' "$work/suite"
+}
+
+layers() { # in a dry walk one test of the suite
+    [ ! "$dry" ] || export ONLY=bf16
+    suite layers/parity
 }
 
 # Eager, where an error is met by the call that made it, and recorded, as people train. The host kernels of a dry walk
@@ -171,8 +176,8 @@ table() {
 
 main "$@"
 step "build" 150 build
-step "parity of every operation with ref" 75 suite unit/backends sgd
-step "parity of every layer with ref" 75 suite layers/parity bf16
+step "parity of every operation with ref" 75 suite $operations
+step "parity of every layer with ref" 75 layers
 step "ceilings" 30 ceilings
 step "speed, bf16, batch 512" 60 speed bf16 512
 step "PyTorch eager, bf16, batch 512" 60 rival eager 512

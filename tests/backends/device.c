@@ -1,0 +1,55 @@
+#include "rig/rig.h"
+#include "backend/ops/add.h"
+#include "backend/ops/conv.h"
+
+static void rows(void **state)
+{
+    struct rig r;
+    struct op_plan maker = { 0 };
+    rig_open(&r, *state, 2);
+    struct shape s = { 5, 17, 3, 5 };
+    size_t row = shape_row(s);
+    struct tensor t = rig_blocked(&r, s, &maker);
+    rig_fill(&r, &t, 1);
+    real *whole = rig_noise(&r, shape_count(s), 1), *part = rig_noise(&r, 2 * row, 2),
+         *back = rig_host(&r, shape_count(s), sizeof *back);
+    assert_int_equal(r.be->ops->write(r.be, &t, 3, 2, part, 1), OK);
+    assert_int_equal(r.be->ops->write(r.be, &t, 1, 1, part, 0), OK);
+    assert_int_equal(r.be->ops->read(r.be, &t, 0, 5, back), OK);
+    assert_memory_equal(back, whole, row * sizeof *back);
+    assert_memory_equal(back + row, part, row * sizeof *back);
+    for (size_t i = 0; i < 2 * row; i++) assert_true(back[3 * row + i] == whole[3 * row + i] + part[i]);
+    assert_int_equal(r.be->ops->read(r.be, &t, 4, 1, part), OK);
+    assert_memory_equal(part, back + 4 * row, row * sizeof *back);
+    assert_int_equal(r.be->ops->read(r.be, &t, 4, 2, part), E_ARG);
+    assert_int_equal(r.be->ops->write(r.be, &t, -1, 1, part, 0), E_ARG);
+    op_destroy(&maker);
+    rig_close(&r);
+}
+
+static void refusals(void **state)
+{
+    struct rig r;
+    struct backend *none;
+    struct err e;
+    struct add_desc d = { .act = ACT_LINEAR };
+    struct op_plan p = { 0 };
+    char next[20];
+    rig_open(&r, *state, 1);
+    snprintf(next, sizeof next, "%s:99", r.be->ops->name);
+    assert_int_equal(backend_open(&none, next, 1, &e), E_DEVICE);
+    assert_null(none);
+    struct tensor a = rig_dense(&r, (struct shape){ 1, 4, 4, 4 }),
+                  c = rig_dense(&r, (struct shape){ 1, 4, 3, 3 }), y = a;
+    d.a = &a;
+    d.b = &c;
+    assert_int_equal(r.be->ops->add->plan(r.be, &d, &y, &p, &e), E_ARG);
+    op_destroy(&p);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(refusals) };
+    return RIG_RUN(tests);
+}

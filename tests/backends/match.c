@@ -1,0 +1,150 @@
+#include "rig/rig.h"
+#include "backend/ops/match.h"
+
+enum grain { FINE, WHOLE, NEAR, FEW, EQUAL, BAD };
+
+struct match_case {
+    int m1, m2, classes, memory;
+    struct shape row; /* of a feature map */
+    int rows_back, first, add, every;
+    double warmup;
+    enum grain grain; /* features: any; whole numbers; nearly those; most of them 0; all 0; one NaN */
+    struct match_options o;
+    int reuse_detached;
+};
+
+struct match_bed {
+    const struct match_case *k;
+    struct tensor x, gx;
+    int *label, *dev_label;
+    struct step_state now;
+    void *then;
+    double value;
+};
+
+static real grained(enum grain grain, real x, size_t i)
+{
+    switch (grain) {
+    case WHOLE: return round(x);
+    case NEAR: return round(x) * (1 + (real)i / (1 << 22));
+    case FEW: return i % 37 ? 0 : x;
+    case EQUAL: return 0;
+    case BAD: return i == 20 ? (real)NAN : x;
+    case FINE:
+    default: return x;
+    }
+}
+
+/* Features and labels of step number s; some labels are none. */
+static void match_step(struct rig *r, struct match_bed *t, uint64_t s)
+{
+    const struct match_case *k = t->k;
+    size_t n = shape_count(t->x.shape), rows = (size_t)t->x.shape.n;
+    real *x = rig_noise(r, n, 30 + s);
+    for (size_t i = 0; i < n; i++) x[i] = grained(k->grain, x[i], i);
+    assert_int_equal(r->be->ops->write(r->be, &t->x, 0, (int)rows, x, 0), OK);
+    for (size_t i = 0; i < rows; i++) t->label[i] = (int)rng_below(40 + s, i, (uint64_t)k->classes + 2) - 1;
+    r->be->ops->upload(r->be, t->dev_label, t->label, rows * sizeof(int));
+    t->now = (struct step_state){ .iteration = 6 + s, .ce_average = s ? -1 : .5 };
+    r->be->ops->upload(r->be, t->then, &t->now, sizeof t->now);
+}
+
+static void match_run(struct rig *r, struct match_bed *t, const struct op_plan *p, void *kept,
+                      const struct match_memory *old)
+{
+    double *loss = rig_alloc(r, sizeof *loss);
+    const struct match_ops *ops = r->be->ops->match;
+    const struct op_context *context = WITH(rig_alloc(r, p->scratch_bytes), .state = t->then,
+                                            .label = t->dev_label, .reuse_detached = t->k->reuse_detached);
+    assert_int_equal(ops->forward(p, context, t->x.data, old, loss, kept), OK);
+    r->be->ops->download(r->be, &t->value, loss, sizeof *loss);
+    if (isnan(t->value)) t->value = -2;
+    assert_int_equal(ops->backward(p, context, kept, t->gx.data, t->k->add), OK);
+}
+
+static struct match_bed match_bed(struct rig *r, const struct match_case *k)
+{
+    struct match_bed t = { .k = k };
+    struct shape s = k->row;
+    s.n = k->memory ? k->m1 : k->m1 + k->m2;
+    t.x = rig_dense(r, s);
+    rig_fill(r, &t.x, 1);
+    t.label = rig_host(r, (size_t)s.n, sizeof(int));
+    t.dev_label = rig_alloc(r, (size_t)s.n * sizeof(int));
+    t.then = rig_alloc(r, sizeof t.now);
+    return t;
+}
+
+/* Two steps, so that there is something in the memory. */
+static void match(struct rig *r, const void *arg)
+{
+    const struct match_case *k = arg;
+    const struct match_ops *ops = r->be->ops->match;
+    struct match_bed t = match_bed(r, k);
+    struct op_plan p = { 0 };
+    struct err e;
+    size_t m2 = (size_t)k->m2;
+    struct match_memory old = { rig_alloc(r, m2 * shape_row(k->row) * sizeof(real)),
+                                rig_alloc(r, m2 * sizeof(real)), rig_alloc(r, sizeof(real)) };
+    r->be->ops->upload(r->be, old.n, &(real){ 0 }, sizeof(real));
+    r->be->ops->upload(r->be, old.h, rig_host(r, m2 * shape_row(k->row), sizeof(real)),
+                       m2 * shape_row(k->row) * sizeof(real));
+    struct match_desc desc = { &t.x,     k->m1, k->m2, k->classes, k->rows_back,
+                               k->first, k->o,  .7,    k->warmup,  k->every };
+    if (ops->plan(r->be, &desc, &p, &e)) fail_msg("%s", e.msg);
+    void *kept = rig_alloc(r, p.kept_bytes);
+    for (uint64_t i = 0; i < 2; i++) {
+        real *value = rig_host(r, 1, sizeof *value);
+        match_step(r, &t, i);
+        t.gx = rig_gradient(r, &t.x, k->add ? 3 : 0);
+        match_run(r, &t, &p, kept, k->memory ? &old : NULL);
+        *value = (real)t.value;
+        rig_keep(r, "match", value, 1);
+        if (k->grain != BAD) rig_keep_tensor(r, "gx", &t.gx, k->rows_back);
+        if (k->memory) rig_keep_vector(r, "memory", old.h, shape_count(t.x.shape));
+    }
+    op_destroy(&p);
+    op_destroy(&p);
+}
+
+static void matching(void **state)
+{
+    static const struct match_options c = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 0 },
+                                      squared = { 1, 3, 1.7, BANDWIDTH_FIXED, 40, 0, 0 },
+                                      present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1 },
+                                      plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1 };
+    const struct match_case cases[] = {
+        /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain, options,
+           hold */
+        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c, 0 },
+        { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c, 0 },
+        { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c, 0 },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 1, 1, 0, FINE, squared, 0 },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 0, 1, 0, FINE, present, 0 },
+        { 30, 30, 3, 0, { 0, 33, 1, 1 }, 60, 0, 0, 1, 0, FINE, plain, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 1, 1, 0, FINE, plain, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 3, 0, FINE, c, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 1 },
+        { 50, 49, 3, 0, { 0, 1, 1, 1 }, 99, 0, 0, 1, 0, NEAR, c, 0 },
+        { 50, 50, 3, 0, { 0, 1, 1, 1 }, 100, 0, 0, 1, 0, NEAR, plain, 0 },
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c, 0 }, /* hardly a pair */
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present, 0 },
+        { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present, 0 },
+        { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, WHOLE, c, 0 },
+        { 50, 50, 3, 0, { 0, 2, 1, 1 }, 100, 0, 0, 1, 0, WHOLE, present, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, FEW, c, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present, 0 },
+        { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c, 0 },
+        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain, 0 }, /* more than bytes count */
+    };
+    CHECK_EACH(state, match, cases, "match");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(matching) };
+    return RIG_RUN(tests);
+}

@@ -1,0 +1,78 @@
+#include "rig/rig.h"
+#include "backend/ops/sgd.h"
+
+static void update(struct rig *r, const void *arg)
+{
+    (void)arg;
+    size_t n = 20001, few = 13;
+    void *w = rig_alloc_noise(r, n, 1), *g = rig_alloc_noise(r, n, 2), *v = rig_alloc_noise(r, n, 3);
+    void *w2 = rig_alloc_noise(r, few, 4), *g2 = rig_alloc_noise(r, few, 5), *v2 = rig_alloc_noise(r, few, 6);
+    const struct sgd_item item[] = { { w, v, g, n * sizeof(real), NULL, 1, 5e-4 },
+                                     { w2, v2, g2, few * sizeof(real), NULL, 2, 0 } };
+    struct sgd_desc d = { item, 2, 0.9, 0.25 };
+    struct op_plan p;
+    struct step_state now = { .rate = .1 };
+    struct err e;
+    void *then = rig_alloc(r, sizeof now);
+    r->be->ops->upload(r->be, then, &now, sizeof now);
+    assert_int_equal(r->be->ops->sgd->plan(r->be, &d, &p, &e), OK);
+    assert_int_equal(r->be->ops->sgd->update(&p, then), OK);
+    rig_keep_vector(r, "w", w, n);
+    rig_keep_vector(r, "v", v, n);
+    rig_keep_vector(r, "w of the second", w2, few);
+    rig_keep_vector(r, "v of the second", v2, few);
+    const real odd[] = { (real)INFINITY, (real)-INFINITY, (real)NAN };
+    int bad = 1;
+    assert_int_equal(r->be->ops->sgd->check(&p, &bad), OK);
+    assert_int_equal(bad, -1);
+    for (int i = 0; i < 3; i++) {
+        r->be->ops->upload(r->be, (char *)g2 + (few - 1) * sizeof(real), &odd[i], sizeof(real));
+        assert_int_equal(r->be->ops->sgd->check(&p, &bad), OK);
+        assert_int_equal(bad, 1);
+    }
+    r->be->ops->upload(r->be, (char *)g + (n - 1) * sizeof(real), &odd[2], sizeof(real));
+    assert_int_equal(r->be->ops->sgd->check(&p, &bad), OK);
+    assert_int_equal(bad, 0);
+    op_destroy(&p);
+}
+
+static void sgd(void **state) { check_case(state, update, NULL, "sgd"); }
+
+/* Where losses are read late a gradient that is not finite stops the updates too. */
+static void guarded(void **state)
+{
+    struct rig r;
+    struct err e;
+    struct op_plan p;
+    struct step_state now = { .rate = .1 };
+    rig_open(&r, *state, 2);
+    const struct sgd_ops *ops = r.be->ops->sgd;
+    real w[4] = { 1, 2, 3, 4 }, g[4] = { 1, 1, 1, 1 }, got[4];
+    void *at[3] = { rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w) };
+    struct step_state *then = rig_alloc(&r, sizeof now);
+    const struct sgd_item item = { at[0], at[1], at[2], sizeof w, NULL, 1, 0 };
+    struct sgd_desc d = { &item, 1, 0, 1 };
+    assert_int_equal(ops->plan(r.be, &d, &p, &e), OK);
+    r.be->ops->upload(r.be, at[0], w, sizeof w);
+    r.be->ops->upload(r.be, at[1], (const real[4]){ 0 }, sizeof w);
+    r.be->ops->upload(r.be, then, &now, sizeof now);
+    for (int step = 0; ops->guard && step < 3;
+         step++) { /* one that is good, one that is not, one that is good */
+        g[2] = step == 1 ? (real)INFINITY : 1;
+        r.be->ops->upload(r.be, at[2], g, sizeof g);
+        assert_int_equal(ops->guard(&p, then), OK);
+        assert_int_equal(ops->update(&p, then), OK);
+        r.be->ops->download(r.be, got, at[0], sizeof got);
+        for (int i = 0; i < 4; i++) assert_true(fabs((double)(got[i] - (w[i] - (real).1))) < 1e-6);
+        r.be->ops->download(r.be, &now, then, sizeof now);
+        assert_int_equal(now.stop, step ? STOP_GRADIENT : 0);
+    }
+    op_destroy(&p);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sgd), cmocka_unit_test(guarded) };
+    return RIG_RUN(tests);
+}

@@ -1,0 +1,93 @@
+/* A convolution or a dense map on the rig. */
+#ifndef RIG_LINEAR_H
+#define RIG_LINEAR_H
+#include "rig/rig.h"
+#include "backend/ops/conv.h"
+#include "backend/ops/dense.h"
+
+struct linear_case {
+    struct shape in;
+    int out, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, is_dense;
+    enum act act; /* in a second plan for inference, over the same packed weights and one row less */
+};
+
+static inline void linear_infer(struct rig *r, const struct linear_case *k, const struct tensor *x,
+                                struct tensor *y, const struct op_plan *train, const void *w,
+                                const real *bias)
+{
+    struct err e;
+    const struct linear_ops *ops = k->is_dense ? &r->be->ops->dense->linear : &r->be->ops->conv->linear;
+    struct tensor less = *x;
+    struct op_plan p;
+    less.shape.n--;
+    less.bytes -= x->bytes / (size_t)x->shape.n;
+    y->shape.n--;
+    struct linear_desc d = { .in = &less,
+                             .size = k->size,
+                             .stride = k->stride,
+                             .pad = k->pad,
+                             .groups = k->groups,
+                             .act = k->act,
+                             .weights = train->weights };
+    assert_int_equal(ops->plan(r->be, &d, y, &p, &e), OK);
+    assert_int_equal(p.weight_bytes, train->weight_bytes);
+    rig_fill(r, y, 0);
+    assert_int_equal(ops->forward(&p, WITH(rig_alloc(r, p.scratch_bytes)), x->data, w, bias, y->data), OK);
+    if (!p.fused) rig_activate(r, y, k->act);
+    rig_keep_tensor(r, "inference", y, y->shape.n);
+    op_destroy(&p);
+}
+
+static inline void linear(struct rig *r, const void *arg)
+{
+    const struct linear_case *k = arg;
+    struct err e;
+    struct op_plan maker = { 0 }, p;
+    struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
+                  y = { .shape = { k->in.n, k->out, 1, 1 } };
+    const struct linear_ops *ops = k->is_dense ? &r->be->ops->dense->linear : &r->be->ops->conv->linear;
+    if (!k->is_dense) {
+        y.shape.h = (k->in.h + 2 * k->pad - k->size) / k->stride + 1;
+        y.shape.w = (k->in.w + 2 * k->pad - k->size) / k->stride + 1;
+    }
+    size_t nw =
+        (size_t)k->out * (k->is_dense ? shape_row(k->in) : (size_t)(k->in.c / k->groups * k->size * k->size));
+    struct linear_desc d = { .in = &x,
+                             .size = k->size,
+                             .stride = k->stride,
+                             .pad = k->pad,
+                             .groups = k->groups,
+                             .train = 1,
+                             .rows_back = k->rows_back,
+                             .need_gx = 1,
+                             .add_gx = k->add_gx };
+    if (ops->plan(r->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
+    void *w = rig_alloc(r, p.weight_bytes), *gw = rig_alloc(r, p.weight_bytes),
+         *scratch = rig_alloc(r, p.scratch_bytes);
+    real *host_w = rig_noise(r, nw, 1), *back = rig_host(r, nw, sizeof *back),
+         *bias = rig_alloc_noise(r, (size_t)k->out, 2);
+    real *gbias = rig_alloc_noise(r, (size_t)k->out, 3);
+    assert_int_equal(ops->pack(&p, host_w, w), OK);
+    assert_int_equal(ops->unpack(&p, w, back), OK);
+    assert_memory_equal(host_w, back, nw * sizeof *back);
+    rig_fill(r, &x, 4);
+    rig_fill(r, &y, 0);
+    assert_int_equal(ops->forward(&p, WITH(scratch), x.data, w, k->bias ? bias : NULL, y.data), OK);
+    rig_keep_tensor(r, "y", &y, y.shape.n);
+    struct tensor gy = rig_gradient(r, &y, 5), gx = rig_gradient(r, &x, k->add_gx ? 6 : 0);
+    assert_int_equal(ops->pack(&p, rig_noise(r, nw, 7), gw), OK);
+    assert_int_equal(ops->backward(&p, WITH(scratch, .add = k->add), x.data, w, gy.data, gx.data, gw,
+                                   k->bias ? gbias : NULL),
+                     OK);
+    rig_keep_tensor(r, "gx", &gx, k->rows_back);
+    real *host_gw = rig_host(r, nw, sizeof *host_gw);
+    assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
+    rig_keep(r, "gw", host_gw, nw);
+    rig_keep_vector(r, "gbias", gbias, (size_t)k->out);
+    linear_infer(r, k, &x, &y, &p, w, k->bias ? bias : NULL);
+    op_destroy(&p);
+    op_destroy(&p);
+    op_destroy(&maker);
+}
+
+#endif
