@@ -24,53 +24,47 @@ int builder_ordinal(const struct builder *b)
     return k;
 }
 
-struct buffer *builder_buffer(struct builder *b, size_t bytes, enum life life)
+static struct buffer *claim(struct program *p, int layer, size_t bytes, enum life life)
 {
     struct claim *c = mem_alloc(1, sizeof *c);
     if (!c) return NULL;
-    *c = (struct claim){ { NULL, bytes }, life, b->node->l.index, NULL };
-    *b->p->last_claim = c;
-    b->p->last_claim = &c->next;
+    *c = (struct claim){ { NULL, bytes }, life, layer, NULL };
+    *p->last_claim = c;
+    p->last_claim = &c->next;
     return &c->buffer;
+}
+
+struct buffer *builder_buffer(struct builder *b, size_t bytes, enum life life)
+{
+    return claim(b->p, b->node->l.index, bytes, life);
 }
 
 struct buffer *builder_loss(struct builder *b) { return builder_buffer(b, sizeof(double), LIFE_PROGRAM); }
 
-static struct param *declare(struct builder *b, const struct param *want)
+struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
+                             const struct linear_ops *linear, const struct op_plan *plan)
 {
-    struct net *n = want->net;
-    struct model_layer *m = &n->layer[want->layer];
+    struct net *n = b->p->net;
+    struct model_layer *m = &n->layer[b->node->l.index];
+    struct param want = { .net = n,
+                          .layer = b->node->l.index,
+                          .count = count,
+                          .init = init,
+                          .spread = spread,
+                          .flags = flags,
+                          .linear = linear,
+                          .plan = plan };
     if (!b->creates) return b->node->params < m->nparam ? n->param[m->param + b->node->params++] : NULL;
-    struct param *p = params_add(n, want);
+    if (mem_mul(count, sizeof(real), &want.bytes)) return NULL;
+    if (plan) want.bytes = plan->weight_bytes;
+    struct param *p = params_add(n, &want);
     if (p && !m->nparam++) m->param = n->nparam - 1;
     return p;
 }
 
-static struct param described(const struct builder *b, size_t count, enum init init, double spread,
-                              unsigned flags)
-{
-    return (struct param){ .net = b->p->net,
-                           .layer = b->node->l.index,
-                           .count = count,
-                           .init = init,
-                           .spread = spread,
-                           .flags = flags };
-}
-
 struct param *builder_param(struct builder *b, size_t count, enum init init, double spread, unsigned flags)
 {
-    struct param want = described(b, count, init, spread, flags);
-    return mem_mul(count, sizeof(real), &want.bytes) ? NULL : declare(b, &want);
-}
-
-struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
-                             const struct linear_ops *linear, const struct op_plan *plan)
-{
-    struct param want = described(b, count, init, spread, flags);
-    want.bytes = plan->weight_bytes;
-    want.linear = linear;
-    want.plan = plan;
-    return declare(b, &want);
+    return builder_linear(b, count, init, spread, flags, NULL, NULL);
 }
 
 const struct layout *builder_weights(const struct builder *b)
@@ -82,8 +76,20 @@ const struct layout *builder_weights(const struct builder *b)
     return NULL;
 }
 
+static int claim_own(struct program *p, struct err *e)
+{
+    size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
+    p->scratch = claim(p, -1, 0, LIFE_PROGRAM);
+    p->label = claim(p, -1, rows * sizeof(int), LIFE_PROGRAM);
+    p->crop = claim(p, -1, moves * sizeof(struct crop), LIFE_PROGRAM);
+    p->image = claim(p, -1, shape_row(p->input.x.shape) * sizeof(real), LIFE_HOST);
+    if (p->scratch && p->label && p->crop && p->image) return OK;
+    return fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+}
+
 int builder_run(struct program *p, int creates, struct err *e)
 {
+    TRY(claim_own(p, e));
     p->net->be->precision = (enum precision)p->net->config.precision;
     TRY(p->net->be->ops->image(p->net->be, &p->input.x, e));
     for (int i = 0; i < p->n; i++) {
@@ -93,7 +99,7 @@ int builder_run(struct program *p, int creates, struct err *e)
         if (!p->node[i].used || !l->ops->build) continue;
         TRY(l->ops->build(l, &b, e));
         for (int k = 0; k < LAYER_PLANS; k++)
-            if (l->plan[k].scratch_bytes > p->scratch_bytes) p->scratch_bytes = l->plan[k].scratch_bytes;
+            if (l->plan[k].scratch_bytes > p->scratch->bytes) p->scratch->bytes = l->plan[k].scratch_bytes;
         if (l->identity) continue;
         l->out->g.layout = l->out->x.layout;
         l->out->g.bytes = l->out->x.bytes;

@@ -14,7 +14,7 @@
 #include "net/model.h"
 #include "net/plan.h"
 
-/* A buffer a layer has asked for. */
+/* A buffer that a layer (or the program itself: layer -1) has asked for. */
 struct claim {
     struct buffer buffer;
     enum life life;
@@ -41,13 +41,12 @@ struct program {
     int feature; /* layer whose output is kept for program_features, or -1 */
 
     struct claim *claims, **last_claim;
-    size_t scratch_bytes, arena_bytes, fixed_bytes, host_bytes;
-    void *arena, *fixed, *scratch; /* backend memory */
-    char *host;
-    real *image;    /* one row of input, in host */
-    int *dev_label; /* in fixed, as is: */
-    struct crop *dev_crop;
-    struct plan_item *item; /* as placed: tensors first, then claims */
+    size_t arena_bytes, fixed_bytes, host_bytes;
+    void *arena, *fixed, *host;  /* host: the others are backend memory */
+    struct buffer *scratch;      /* the first claim, so that it is aligned as well as the backend can */
+    struct buffer *label, *crop; /* of the rows of a step, as they come: backend memory */
+    struct buffer *image;        /* one row of input, host */
+    struct plan_item *item;      /* as placed: tensors first, then claims */
     int nitem;
 
     struct async *async;      /* training where the device works on its own; else NULL, and: */

@@ -71,11 +71,9 @@ struct layer {
 
 /* When a buffer must keep its contents. */
 enum life {
-    LIFE_PASS,     /* from this layer's forward to its backward */
-    LIFE_FORWARD,  /* in forward only */
-    LIFE_BACKWARD, /* in backward only */
-    LIFE_PROGRAM,  /* always: zero at first */
-    LIFE_HOST      /* always, in host memory: zero at first */
+    LIFE_PASS,    /* from this layer's forward to its backward */
+    LIFE_PROGRAM, /* always: zero at first */
+    LIFE_HOST     /* always, in host memory: zero at first */
 };
 
 enum init { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM };

@@ -55,16 +55,9 @@ static void live_tensors(struct program *p)
 
 static struct plan_item live_claim(const struct program *p, const struct claim *c)
 {
-    int f = forward_step(c->layer), b = backward_step(p, c->layer), back = p->node[c->layer].back;
-    struct plan_item item = { c->buffer.bytes, f, f, 0 };
-    switch (c->life) {
-    case LIFE_PASS: item.last = back ? b : f; break;
-    case LIFE_FORWARD: break;
-    case LIFE_BACKWARD: item.first = item.last = b; break;
-    case LIFE_PROGRAM:
-    case LIFE_HOST: item.bytes = 0; break;
-    }
-    return item;
+    if (c->life != LIFE_PASS) return (struct plan_item){ 0 };
+    int first = forward_step(c->layer), last = p->node[c->layer].back ? backward_step(p, c->layer) : first;
+    return (struct plan_item){ c->buffer.bytes, first, last, 0 };
 }
 
 static int plan_items(struct program *p, struct err *e)
@@ -88,55 +81,39 @@ static int plan_items(struct program *p, struct err *e)
 static size_t round_up(size_t n) { return n > SIZE_MAX - 63 ? SIZE_MAX : (n + 63) / 64 * 64; }
 static size_t sum(size_t a, size_t b) { return mem_add(a, b, &a) ? SIZE_MAX : a; }
 
-/* Of the labels, and in training of the moves. */
-static size_t label_bytes(const struct program *p)
+static size_t claimed_bytes(const struct program *p, enum life life)
 {
-    size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
-    return round_up(rows * sizeof *p->dev_label) + round_up(moves * sizeof *p->dev_crop);
+    size_t bytes = 0;
+    for (const struct claim *c = p->claims; c; c = c->next)
+        if (c->life == life) bytes = sum(bytes, round_up(c->buffer.bytes));
+    return bytes;
 }
 
-/* Sizes of what is always there: per-program buffers, labels, and on the host the layers' own. */
-static void plan_fixed(struct program *p)
+static void *at(void *memory, const struct plan_item *item)
 {
-    p->fixed_bytes = sum(label_bytes(p), round_up(p->scratch_bytes));
-    p->host_bytes = round_up(shape_row(p->input.x.shape) * sizeof(real));
-    for (const struct claim *c = p->claims; c; c = c->next) {
-        if (c->life == LIFE_PROGRAM) p->fixed_bytes = sum(p->fixed_bytes, round_up(c->buffer.bytes));
-        if (c->life == LIFE_HOST) p->host_bytes = sum(p->host_bytes, round_up(c->buffer.bytes));
-    }
+    return item->bytes ? (char *)memory + item->at : NULL;
 }
 
-static void bind_tensor(struct program *p, struct tensor *t, const struct plan_item *item)
+static void *next(char **memory, size_t bytes)
 {
-    t->data = item->bytes ? (char *)p->arena + item->at : NULL;
+    void *here = *memory;
+    *memory += round_up(bytes);
+    return here;
 }
 
 static void bind(struct program *p)
 {
-    bind_tensor(p, &p->input.x, &p->item[2 * p->n]);
-    for (int i = 0; i < p->n; i++) {
-        bind_tensor(p, &p->node[i].value.x, &p->item[2 * i]);
-        bind_tensor(p, &p->node[i].value.g, &p->item[2 * i + 1]);
-    }
     char *fixed = p->fixed, *host = p->host;
-    p->scratch = fixed; /* first, so that it is aligned as well as the backend can: libraries work there */
-    fixed += round_up(p->scratch_bytes);
-    p->dev_label = (int *)(void *)fixed;
-    p->dev_crop = (struct crop *)(void *)(fixed + round_up((size_t)p->rows * sizeof *p->dev_label));
-    fixed += label_bytes(p);
-    p->image = (real *)(void *)host;
-    host += round_up(shape_row(p->input.x.shape) * sizeof(real));
-    const struct plan_item *item = &p->item[2 * p->n + 1];
-    for (struct claim *c = p->claims; c; c = c->next, item++) {
-        if (c->life == LIFE_PROGRAM) {
-            c->buffer.data = fixed;
-            fixed += round_up(c->buffer.bytes);
-        } else if (c->life == LIFE_HOST) {
-            c->buffer.data = host;
-            host += round_up(c->buffer.bytes);
-        } else
-            c->buffer.data = item->bytes ? (char *)p->arena + item->at : NULL;
+    const struct plan_item *item = p->item;
+    for (int i = 0; i < p->n; i++) {
+        p->node[i].value.x.data = at(p->arena, item++);
+        p->node[i].value.g.data = at(p->arena, item++);
     }
+    p->input.x.data = at(p->arena, item++);
+    for (struct claim *c = p->claims; c; c = c->next, item++)
+        c->buffer.data = c->life == LIFE_PASS      ? at(p->arena, item)
+                         : c->life == LIFE_PROGRAM ? next(&fixed, c->buffer.bytes)
+                                                   : next(&host, c->buffer.bytes);
 }
 
 /* The layer in whose step most memory is in use. */
@@ -175,7 +152,8 @@ static int check_free_bytes(const struct program *p, size_t params, struct err *
 int memory_plan(struct program *p, struct err *e)
 {
     TRY(plan_items(p, e));
-    plan_fixed(p);
+    p->fixed_bytes = claimed_bytes(p, LIFE_PROGRAM);
+    p->host_bytes = claimed_bytes(p, LIFE_HOST);
     return OK;
 }
 

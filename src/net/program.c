@@ -93,8 +93,8 @@ int program_refresh(struct program *p, struct err *e)
 
 void program_get_info(const struct program *p, struct program_info *info)
 {
-    *info = (struct program_info){ p->arena_bytes, p->scratch_bytes,
-                                   p->fixed_bytes - p->scratch_bytes + p->host_bytes,
+    *info = (struct program_info){ p->arena_bytes, p->scratch->bytes,
+                                   p->fixed_bytes - p->scratch->bytes + p->host_bytes,
                                    params_bytes(p->net, p->desc.train) };
 }
 

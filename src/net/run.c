@@ -57,16 +57,17 @@ static int upload_step_state(struct program *p, const struct step *s)
 static int fill_image(struct program *p, const struct step *s)
 {
     struct backend *be = p->net->be;
-    size_t image = shape_row(p->input.x.shape);
+    size_t n = shape_row(p->input.x.shape);
+    real *image = p->image->data;
     if (s->move) {
-        TRY(be->ops->upload(be, p->dev_crop, s->move, (size_t)s->rows * sizeof *s->move));
-        return be->ops->images->show(&p->net->images, p->dev_crop, s->rows, &p->input.x);
+        TRY(be->ops->upload(be, p->crop->data, s->move, (size_t)s->rows * sizeof *s->move));
+        return be->ops->images->show(&p->net->images, p->crop->data, s->rows, &p->input.x);
     }
     if (sizeof(real) == sizeof(float))
         return be->ops->write(be, &p->input.x, 0, s->rows, (const real *)(const void *)s->x, 0);
     for (int i = 0; i < s->rows; i++) {
-        for (size_t k = 0; k < image; k++) p->image[k] = s->x[(size_t)i * image + k];
-        TRY(be->ops->write(be, &p->input.x, i, 1, p->image, 0));
+        for (size_t k = 0; k < n; k++) image[k] = s->x[(size_t)i * n + k];
+        TRY(be->ops->write(be, &p->input.x, i, 1, image, 0));
     }
     return OK;
 }
@@ -77,9 +78,9 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
     struct backend *be = n->be;
     *pass = (struct pass){ .be = be,
                            .train = p->desc.train,
-                           .context = { .scratch = p->scratch,
+                           .context = { .scratch = p->scratch->data,
                                         .state = n->now,
-                                        .label = s->label ? p->dev_label : NULL,
+                                        .label = s->label ? p->label->data : NULL,
                                         .scored = s->rows_s1,
                                         .add = s->add,
                                         .reuse_detached = s->reuse_detached },
@@ -96,7 +97,7 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
     TRY(guard(p, 0, 1, e));
     if (p->desc.train) TRY(upload_step_state(p, s));
     TRY(fill_image(p, s));
-    return s->label ? be->ops->upload(be, p->dev_label, s->label, (size_t)s->rows * sizeof(int)) : OK;
+    return s->label ? be->ops->upload(be, p->label->data, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
 
 int run_forward(struct program *p, const struct pass *pass, struct err *e)
