@@ -47,7 +47,7 @@ static int check_shape(const struct layer *l, struct shape s, struct err *e)
 {
     size_t count, bytes;
     if (s.n < 1 || s.c < 1 || s.h < 1 || s.w < 1)
-        return layer_fail(l, e, "an output of %dx%dx%d cannot be", s.w, s.h, s.c);
+        return layer_fail(l, e, "invalid output shape %dx%dx%d: the input is too small", s.w, s.h, s.c);
     if (mem_mul((size_t)s.c * (size_t)s.h, (size_t)s.w, &count) || count > INT32_MAX ||
         mem_mul(count * (size_t)s.n, 8 * sizeof(real), &bytes) || bytes > SIZE_MAX / 8)
         return layer_fail(l, e, "an output of %dx%dx%d for %d images is too large", s.w, s.h, s.c, s.n);
@@ -131,10 +131,10 @@ static void find_learners(struct program *p)
 }
 
 /* Walks as backward will: a layer takes part if something wrote its output's gradient or it has a loss of its
- * own. The first to write a gradient overwrites, the others add. id: 1 once it is written. */
+ * own. The first to write a gradient overwrites, the others add. */
 static void find_backward(struct program *p)
 {
-    for (int i = 0; i < p->n; i++) p->node[i].value.id = 0;
+    for (int i = 0; i < p->n; i++) p->node[i].value.g_written = 0;
     for (int i = p->n - 1; i >= 0; i--) {
         struct node *node = &p->node[i];
         struct layer *l = &node->l;
@@ -142,13 +142,13 @@ static void find_backward(struct program *p)
         for (int k = 0; k < l->nin; k++) below |= l->in[k]->need_g;
         int learns = l->ops->flags & LAYER_PARAMS && !p->net->layer[i].frozen;
         int called = node->used && l->ops->backward && (!l->identity || loss);
-        node->back = called && (below || learns) && (loss || l->out->id);
+        node->back = called && (below || learns) && (loss || l->out->g_written);
         int folded = l->nin > p->net->layer[i].nin; /* what a sum adds gets its gradient first */
         for (int n = 0; node->back && n < l->nin; n++) {
             int k = folded ? l->nin - 1 - n : n;
             if (!l->in[k]->need_g) continue;
-            l->add[k] = l->in[k]->id;
-            l->in[k]->id = 1;
+            l->add[k] = l->in[k]->g_written;
+            l->in[k]->g_written = 1;
         }
     }
 }

@@ -15,8 +15,8 @@
  * gradient is wanted. A layer that leaves its input as it is shares its input's value. */
 struct value {
     struct tensor x, g;
-    int need_g; /* something below it learns */
-    int id;     /* for the program */
+    int need_g;    /* something below it learns */
+    int g_written; /* for the program: a layer above has written g */
 };
 
 struct net_config; /* see net.h */

@@ -25,7 +25,7 @@ static void live_layer(struct program *p, int i)
     int f = forward_step(i), b = backward_step(p, i);
     struct plan_item *out = item_of(p, l->out, 0), *out_g = item_of(p, l->out, 1);
     extend(out, f, node->keep_out && node->back ? b : f);
-    if (node->back && out_g && l->out->id) extend(out_g, b, b);
+    if (node->back && out_g && l->out->g_written) extend(out_g, b, b);
     for (int k = 0; k < l->nin; k++) {
         struct plan_item *in = item_of(p, l->in[k], 0), *in_g = item_of(p, l->in[k], 1);
         extend(in, f, node->keep_in[k] && node->back ? b : f);
@@ -42,7 +42,7 @@ static void live_tensors(struct program *p)
         const struct node *node = &p->node[i];
         if (node->l.identity) continue;
         p->item[2 * i].bytes = node->used ? node->value.x.bytes : 0;
-        p->item[2 * i + 1].bytes = node->value.id && node->value.need_g ? node->value.g.bytes : 0;
+        p->item[2 * i + 1].bytes = node->value.g_written && node->value.need_g ? node->value.g.bytes : 0;
     }
     for (int i = 0; i < p->n; i++)
         if (p->node[i].used) live_layer(p, i);

@@ -189,24 +189,27 @@ struct state_head {
     double ce_average;
 };
 
-int net_state_write(const struct net *n, struct file *f, struct err *e)
+static int write_param(const struct param *p, struct file *f, real *host, struct err *e)
 {
-    struct state_head head = { (uint64_t)n->nparam, n->seen, sizeof(real), n->ce_average };
-    TRY(file_write(f, &head, sizeof head, e));
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        uint64_t count = p->count;
-        real *host = mem_alloc(p->count, sizeof *host);
-        if (!host) return fail(e, E_MEM, "not enough memory to write %s", f->path);
-        int rc = file_write(f, &count, sizeof count, e);
-        if (!rc) rc = param_explain(p, param_get(p, host), e);
-        if (!rc) rc = file_write(f, host, p->count * sizeof *host, e);
-        if (!rc && p->v) rc = param_explain(p, param_unpack(p, p->v, host), e);
-        if (!rc && p->v) rc = file_write(f, host, p->count * sizeof *host, e);
-        mem_free(host);
-        TRY(rc);
+    const uint64_t count = p->count;
+    const void *const part[] = { p->w, p->v };
+    TRY(file_write(f, &count, sizeof count, e));
+    for (int k = 0; k < 2 && part[k]; k++) {
+        TRY(param_explain(p, param_unpack(p, part[k], host), e));
+        TRY(file_write(f, host, p->count * sizeof *host, e));
     }
     return OK;
+}
+
+int net_state_write(const struct net *n, struct file *f, struct err *e)
+{
+    const struct state_head head = { (uint64_t)n->nparam, n->seen, sizeof(real), n->ce_average };
+    real *host = mem_alloc(params_largest(n), sizeof *host);
+    int rc = host ? file_write(f, &head, sizeof head, e)
+                  : fail(e, E_MEM, "not enough memory to write %s", f->path);
+    for (int i = 0; i < n->nparam && !rc; i++) rc = write_param(n->param[i], f, host, e);
+    mem_free(host);
+    return rc;
 }
 
 static int check_state(const struct net *n, struct file_reader r, struct err *e)
@@ -239,14 +242,14 @@ static int read_state(struct net *n, struct file_reader *r, real *host, struct e
     struct state_head head;
     TRY(reader_take(r, &head, sizeof head, e));
     for (int i = 0; i < n->nparam; i++) {
-        struct param *p = n->param[i];
+        const struct param *p = n->param[i];
+        void *const part[] = { p->w, p->v };
         uint64_t count;
         TRY(reader_take(r, &count, sizeof count, e));
-        TRY(reader_take(r, host, p->count * sizeof *host, e));
-        TRY(param_explain(p, param_set(p, host), e));
-        if (!p->v) continue;
-        TRY(reader_take(r, host, p->count * sizeof *host, e));
-        TRY(param_explain(p, param_pack(p, p->v, host), e));
+        for (int k = 0; k < 2 && part[k]; k++) {
+            TRY(reader_take(r, host, p->count * sizeof *host, e));
+            TRY(param_explain(p, param_pack(p, part[k], host), e));
+        }
     }
     n->seen = head.seen;
     n->ce_average = head.ce_average;
