@@ -15,8 +15,8 @@
  *    whose gradient nobody wants are NULL.
  *  - Backward covers the first `rows_back` rows only; the gradient memory behind them is not touched.
  *  - The tensors that a description names outlive the plan; the rest of it is copied.
- *  - plan returns OK or an error that names what the backend cannot do; its owner calls op_destroy either
- * way. forward and backward return OK or a code; what a device finds out later is reported by sync.
+ *  - plan returns OK or an error that names what the backend cannot do; either way its caller calls
+ *    op_destroy. forward and backward return OK or a code; sync reports what a device finds out later.
  *  - Results depend on inputs, shapes and the number of threads only, never on timing.
  */
 #ifndef BACKEND_BACKEND_H
@@ -56,11 +56,11 @@ extern const char *const precision_names[PRECISION_COUNT + 1]; /* "fp32", "tf32"
 struct backend {
     const struct backend_ops *ops;
     void *self;
-    char title[80];           /* which it is, for people: "cpu", "cuda:0 (NVIDIA H100 80GB HBM3)" */
+    char title[80];           /* for messages: "cpu", "cuda:0 (NVIDIA H100 80GB HBM3)" */
     int threads;              /* compute threads, >= 1 */
-    enum precision precision; /* of what is planned from now on; one of ops->precisions */
+    enum precision precision; /* of operations planned from now on; one of ops->precisions */
     int deterministic;        /* plans may not depend on timing, nor sums on the order of threads */
-    int eager;                /* no recordings, and losses at once: to find out where something fails */
+    int eager;                /* nothing is recorded and losses are read at once: to find out what fails */
 };
 
 /* What changes from one training step to the next. It lives in backend memory, so that a recorded step can be
@@ -69,10 +69,10 @@ struct step_state {
     uint64_t step;      /* number of the sub-mini-batch since training began */
     uint64_t iteration; /* from 1 */
     double rate;        /* of the update, before the layers' own factors */
-    /* Where losses are read late the device itself keeps the rest from step to step. */
+    /* Devices that work on their own keep the rest themselves from step to step. */
     double ce_sum;     /* of the sub-mini-batches of this iteration so far */
     double ce_average; /* running mean of the CE before this iteration; < 0: none yet */
-    int stop;          /* once something was not finite: there are no updates any more */
+    int stop;          /* STOP_ bits: something was not finite, so there are no more updates */
 };
 enum { STOP_LOSS = 1, STOP_GRADIENT = 2 };
 
@@ -99,8 +99,8 @@ struct op_context {
     const int *label;   /* class of each row; NULL: no labels, so no loss */
     int scored;         /* rows 0..scored-1 count in the losses */
     int add;            /* gradients of parameters: add to those of the sub-mini-batches before */
-    int reuse_detached; /* what is computed from data but not differentiated (bandwidths, statistics) stays as
-                           in the pass before */
+    int reuse_detached; /* what is computed from data but not differentiated (bandwidths) stays as in the pass
+                           before */
 };
 
 struct capture; /* a recorded step, to be run again on whatever its memory then holds */

@@ -10,9 +10,9 @@ struct linear_desc {
     int groups;                   /* convolution: 1..c */
     int train;                    /* 1: backward will be called, weights are the model's; 0: inference only */
     int rows_back;                /* rows of the backward pass, <= in->shape.n */
-    int need_gx, add_gx;          /* will backward be given gx, and with which add */
-    enum act act;                 /* inference: fuse this activation if you can */
-    const struct layout *weights; /* NULL: choose; else as a plan for other rows has stored them */
+    int need_gx, add_gx;          /* is backward given gx, and is gx added to */
+    enum act act;                 /* inference: to be fused if possible */
+    const struct layout *weights; /* how a plan for other rows has packed them; NULL: choose */
 };
 struct linear_ops {
     /* Fills *plan, and layout and bytes of *out, whose shape is set (dense: c outputs, h = w = 1). */

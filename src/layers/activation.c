@@ -1,4 +1,4 @@
-/* [activation]: an activation as a layer of its own. */
+/* [activation]: an activation function as a layer of its own. */
 #include "backend/ops/act.h"
 #include "net/layer.h"
 
@@ -7,7 +7,7 @@ struct activation {
 };
 
 static const struct key keys[] = {
-    WORD_KEY(activation, activation, ACT_LINEAR, act_names, "which one"),
+    WORD_KEY(activation, activation, ACT_LINEAR, act_names, "name of the activation"),
     { 0 },
 };
 

@@ -18,8 +18,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct pool_desc d = {
         .in = &l->in[0]->x, .kind = POOL_AVERAGE, .train = l->train, .rows_back = l->rows_back
     };
-    TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, l->plan, e));
-    return OK;
+    return l->be->ops->pool->plan(l->be, &d, &l->out->x, l->plan, e);
 }
 
 static int forward(struct layer *l, const struct pass *p)

@@ -13,11 +13,11 @@ struct convolutional {
 static const struct key keys[] = {
     INT_KEY(convolutional, filters, 1, 1, 1 << 20, "output channels"),
     INT_KEY(convolutional, size, 1, 1, 1 << 12, "height and width of the window"),
-    INT_KEY(convolutional, stride, 1, 1, 1 << 12, "step of the window"),
+    INT_KEY(convolutional, stride, 1, 1, 1 << 12, "step between windows"),
     INT_KEY(convolutional, pad, 0, -(1 << 20), 1 << 20, "not 0: padding is size/2, whatever padding= says"),
-    INT_KEY(convolutional, padding, 0, 0, 1 << 12, "zeros on each side"),
+    INT_KEY(convolutional, padding, 0, 0, 1 << 12, "zeros added on each side"),
     INT_KEY(convolutional, groups, 1, 1, 1 << 20,
-            "channels in so many independent groups (= channels: depthwise)"),
+            "groups of channels that are convolved apart (as many as channels: depthwise)"),
     INT_KEY(convolutional, batch_normalize, 0, 0, 1, "1: batch normalisation instead of a bias"),
     WORD_KEY(convolutional, activation, ACT_LOGISTIC, act_names, "activation"),
     { 0 },
@@ -40,15 +40,15 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     struct convolutional *s = l->self;
     struct shape in = l->in[0]->x.shape;
-    int room_h = in.h + 2 * padding(s) - s->size, room_w = in.w + 2 * padding(s) - s->size;
-    if (room_h < 0 || room_w < 0)
+    int pad = padding(s), last_y = in.h + 2 * pad - s->size, last_x = in.w + 2 * pad - s->size;
+    if (last_y < 0 || last_x < 0) /* where the last window starts */
         return layer_fail(l, e,
                           "size=%d is larger than the padded map %dx%d: use a smaller size or more padding",
-                          s->size, in.w + 2 * padding(s), in.h + 2 * padding(s));
+                          s->size, in.w + 2 * pad, in.h + 2 * pad);
     if (in.c % s->groups || s->filters % s->groups)
         return layer_fail(l, e, "groups=%d must divide the %d input channels and filters=%d", s->groups, in.c,
                           s->filters);
-    *out = (struct shape){ in.n, s->filters, room_h / s->stride + 1, room_w / s->stride + 1 };
+    *out = (struct shape){ in.n, s->filters, last_y / s->stride + 1, last_x / s->stride + 1 };
     return OK;
 }
 

@@ -1,5 +1,5 @@
-/* [crop]: cuts the input image: in training one random place (and mirror) for the whole mini-batch, otherwise
- * the centre. Values become 2x - 1 unless noadjust. */
+/* [crop]: crops the input images: in training at one random place (and mirrored or not) for the whole
+ * mini-batch, otherwise at the centre. Values become 2x - 1 unless noadjust is set. */
 #include "net/layer.h"
 #include "core/rng.h"
 
@@ -29,8 +29,8 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     const struct crop_layer *s = l->self;
     struct shape in = l->in[0]->x.shape;
     if (s->crop_height > in.h || s->crop_width > in.w)
-        return layer_fail(l, e, "crop %dx%d is larger than the input %dx%d", s->crop_width, s->crop_height,
-                          in.w, in.h);
+        return layer_fail(l, e, "a crop of %dx%d is larger than the input of %dx%d", s->crop_width,
+                          s->crop_height, in.w, in.h);
     *out = (struct shape){ in.n, in.c, s->crop_height, s->crop_width };
     return OK;
 }
@@ -62,12 +62,12 @@ static int forward(struct layer *l, const struct pass *p)
 {
     struct crop_layer *s = l->self;
     struct shape in = l->in[0]->x.shape;
-    int room_y = in.h - s->crop_height, room_x = in.w - s->crop_width, dy = room_y / 2, dx = room_x / 2,
-        flip = 0;
+    int spare_y = in.h - s->crop_height, spare_x = in.w - s->crop_width;
+    int dy = spare_y / 2, dx = spare_x / 2, flip = 0;
     if (p->train) {
         uint64_t key = rng_key(p->seed, RNG_CROP, p->step);
-        dy = (int)rng_below(key, 0, (uint64_t)room_y + 1);
-        dx = (int)rng_below(key, 1, (uint64_t)room_x + 1);
+        dy = (int)rng_below(key, 0, (uint64_t)spare_y + 1);
+        dx = (int)rng_below(key, 1, (uint64_t)spare_x + 1);
         flip = s->flip && rng_bits(key, 2) >> 63;
     }
     real *image = s->in->data, *y = s->out->data;
@@ -80,7 +80,7 @@ static int forward(struct layer *l, const struct pass *p)
 
 const struct layer_ops layer_crop = {
     .name = "crop",
-    .help = "cuts the input: at random in training, the centre otherwise",
+    .help = "crops the input: at random in training, at the centre otherwise",
     .size = sizeof(struct crop_layer),
     .keys = keys,
     .examples = examples,

@@ -1,4 +1,4 @@
-/* [dropout]: in training, each value is 0 with the given probability and else scaled by 1/(1-p). */
+/* [dropout]: in training each value becomes 0 with probability p and is scaled by 1 / (1 - p) otherwise. */
 #include "backend/ops/dropout.h"
 #include "net/layer.h"
 #include "core/rng.h"
@@ -8,7 +8,7 @@ struct dropout {
 };
 
 static const struct key keys[] = {
-    REAL_KEY(dropout, probability, 0.5, 0, 0.999, "share of values that are dropped"),
+    REAL_KEY(dropout, probability, 0.5, 0, 0.999, "probability that a value is dropped"),
     { 0 },
 };
 
@@ -28,8 +28,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct dropout *s = l->self;
     struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability,
                               rng_key(builder_seed(b), RNG_DROPOUT, (uint64_t)builder_ordinal(b)) };
-    TRY(l->be->ops->dropout->plan(l->be, &d, &l->out->x, l->plan, e));
-    return OK;
+    return l->be->ops->dropout->plan(l->be, &d, &l->out->x, l->plan, e);
 }
 
 static int forward(struct layer *l, const struct pass *p)

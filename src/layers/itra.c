@@ -32,7 +32,7 @@ static const struct key keys[] = {
                "pairs, or fixed"),
     INT_KEY(itra, root, 1, 0, 1, "1: MMD; 0: squared MMD"),
     WORD_KEY(itra, average, 0, averages, "mean over all classes, or those in both mini-batches"),
-    WORD_KEY(itra, pair, PAIR_LOADER, pairs,
+    WORD_KEY(itra, pair, S2_FROM_LOADER, pairs,
              "S2: a second mini-batch, half of the mini-batch, or the one before"),
     WORD_KEY(itra, match, 0, matches, "pair=loader: S2 at random, or row by row of the classes of S1"),
     WORD_KEY(itra, gradient, 0, gradients, "into both mini-batches, or S1 only"),
@@ -57,17 +57,17 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     const struct itra *s = l->self;
     *out = l->in[0]->x.shape;
     l->identity = 1;
-    if (s->match && s->pair != PAIR_LOADER)
+    if (s->match && s->pair != S2_FROM_LOADER)
         return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
                           pairs[s->pair]);
-    l->inert = !l->train || s->lambda == 0 || (s->pair == PAIR_LOADER && !l->rows_s1);
-    if (s->pair == PAIR_SPLIT && !l->inert && out->n < 2)
+    l->inert = !l->train || s->lambda == 0 || (s->pair == S2_FROM_LOADER && !l->rows_s1);
+    if (s->pair == S2_FROM_SPLIT && !l->inert && out->n < 2)
         return layer_fail(
             l, e, "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");
     return OK;
 }
 
-static int gradient_first(const struct itra *s) { return s->gradient || s->pair == PAIR_MEMORY; }
+static int gradient_first(const struct itra *s) { return s->gradient || s->pair == S2_FROM_MEMORY; }
 
 /* Parameters, so that the training state has them. */
 static int declare_memory(struct itra *s, struct builder *b, size_t rows, size_t features)
@@ -83,9 +83,9 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
     const struct tensor *in = &l->in[0]->x;
-    int n = in->shape.n, memory = s->pair == PAIR_MEMORY, m1 = n;
-    if (s->pair == PAIR_LOADER) m1 = l->rows_s1;
-    if (s->pair == PAIR_SPLIT) m1 = n - n / 2;
+    int n = in->shape.n, memory = s->pair == S2_FROM_MEMORY, m1 = n;
+    if (s->pair == S2_FROM_LOADER) m1 = l->rows_s1;
+    if (s->pair == S2_FROM_SPLIT) m1 = n - n / 2;
     struct match_desc d = { .in = in,
                             .m1 = m1,
                             .m2 = memory ? n : n - m1,
@@ -147,7 +147,7 @@ static int finish_loss(struct layer *l, struct err *e)
 static void wants(const struct layer *l, struct pairing_wants *w)
 {
     const struct itra *s = l->self;
-    *w = (struct pairing_wants){ s->lambda > 0, (enum pair_source)s->pair, s->match, gradient_first(s),
+    *w = (struct pairing_wants){ s->lambda > 0, (enum s2_source)s->pair, s->match, gradient_first(s),
                                  s->every };
 }
 

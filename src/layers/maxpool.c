@@ -8,9 +8,9 @@ struct maxpool {
 };
 
 static const struct key keys[] = {
-    INT_KEY(maxpool, stride, 1, 1, 1 << 12, "step of the window"),
+    INT_KEY(maxpool, stride, 1, 1, 1 << 12, "step between windows"),
     INT_KEY(maxpool, size, 0, 0, 1 << 12, "height and width of the window (0: as stride)"),
-    INT_KEY(maxpool, padding, -1, -1, 1 << 12, "cells round the map, both sides together (-1: size-1)"),
+    INT_KEY(maxpool, padding, -1, -1, 1 << 12, "padding of both sides together (-1: size-1)"),
     { 0 },
 };
 
@@ -23,21 +23,20 @@ static const char *const examples[] = {
     NULL,
 };
 
-/* Cells of an axis: windows start at i * stride - pad/2. */
-static int cells(int n, const struct pool_desc *d) { return (n + d->pad - d->size) / d->stride + 1; }
+/* Windows along an axis of n pixels; window i starts at i * stride - pad/2. */
+static int windows(int n, const struct pool_desc *d) { return (n + d->pad - d->size) / d->stride + 1; }
 
+/* Does the last window have a pixel inside the map? */
 static int last_inside(int n, const struct pool_desc *d)
 {
-    return (cells(n, d) - 1) * d->stride - d->pad / 2 < n;
+    return (windows(n, d) - 1) * d->stride - d->pad / 2 < n;
 }
 
 static struct pool_desc describe(const struct layer *l)
 {
     const struct maxpool *s = l->self;
-    int size = s->size ? s->size : s->stride;
-    return (
-        struct pool_desc){ &l->in[0]->x, POOL_MAX,    size, s->stride, s->padding < 0 ? size - 1 : s->padding,
-                           l->train,     l->rows_back };
+    int size = s->size ? s->size : s->stride, pad = s->padding < 0 ? size - 1 : s->padding;
+    return (struct pool_desc){ &l->in[0]->x, POOL_MAX, size, s->stride, pad, l->train, l->rows_back };
 }
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
@@ -52,7 +51,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
         return layer_fail(l, e,
                           "padding=%d leaves windows of size=%d outside the map %dx%d: use at most size-1",
                           d.pad, d.size, in.w, in.h);
-    *out = (struct shape){ in.n, in.c, cells(in.h, &d), cells(in.w, &d) };
+    *out = (struct shape){ in.n, in.c, windows(in.h, &d), windows(in.w, &d) };
     return OK;
 }
 

@@ -1,15 +1,16 @@
-/* [route]: the outputs of earlier layers side by side, along the channels. */
+/* [route]: concatenates the outputs of earlier layers along the channels. */
 #include "backend/ops/concat.h"
 #include "net/layer.h"
 #include "core/mem.h"
 
 struct route {
     struct list layers;
-    struct buffer *pointers; /* host: to the inputs, or to their gradients */
+    struct buffer *pointers; /* host, nin of them: to the inputs or their gradients, set in each pass */
 };
 
 static const struct key keys[] = {
-    INTS_KEY(route, layers, -(1 << 20), 1 << 20, "layers: -1 counts from this one, 4 from the first (0)"),
+    INTS_KEY(route, layers, -(1 << 20), 1 << 20,
+             "layers to concatenate: -1 is the one before this, 4 the fifth of the net"),
     { 0 },
 };
 
@@ -18,9 +19,10 @@ static const char *const examples[] = { "layers=-1", "layers=-1,-2", "layers=-2,
 static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
 {
     const struct route *s = l->self;
-    if (!s->layers.n) return layer_fail(l, e, "needs layers=, as layers=-1,-4");
+    if (!s->layers.n)
+        return layer_fail(l, e, "needs layers=: list the layers to concatenate, as in layers=-1,-4");
     if (s->layers.n > capacity)
-        return layer_fail(l, e, "layers= has %d entries: at most %d", s->layers.n, capacity);
+        return layer_fail(l, e, "layers= has %d entries: expected at most %d", s->layers.n, capacity);
     for (int i = 0; i < s->layers.n; i++)
         if ((at[i] = layer_referred(l, "layers", &s->layers, i, e)) < 0) return at[i];
     return s->layers.n;
@@ -34,7 +36,8 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
         struct shape s = l->in[i]->x.shape;
         if (s.h != out->h || s.w != out->w)
             return layer_fail(l, e, "inputs differ in size: %dx%d and %dx%d", out->w, out->h, s.w, s.h);
-        if (__builtin_add_overflow(out->c, s.c, &out->c)) return layer_fail(l, e, "too many channels");
+        if (__builtin_add_overflow(out->c, s.c, &out->c))
+            return layer_fail(l, e, "the inputs have more than 2^31 - 1 channels in all");
     }
     return OK;
 }
@@ -70,7 +73,7 @@ static int backward(struct layer *l, const struct pass *p)
 
 const struct layer_ops layer_route = {
     .name = "route",
-    .help = "earlier layers side by side, along the channels",
+    .help = "concatenates earlier layers along the channels",
     .size = sizeof(struct route),
     .keys = keys,
     .examples = examples,

@@ -14,9 +14,9 @@ struct shortcut {
 
 static const struct key keys[] = {
     INTS_KEY(shortcut, from, -(1 << 20), 1 << 20,
-             "the layer to add: -3 counts from this one, 4 from the first (0)"),
+             "layer to add: -1 is the one before this, 4 the fifth of the net"),
     REAL_KEY(shortcut, alpha, 1, -1e6, 1e6, "factor of the previous layer"),
-    REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the layer that is added"),
+    REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the added layer"),
     WORD_KEY(shortcut, activation, ACT_LINEAR, act_names, "activation of the sum"),
     { 0 },
 };
@@ -33,7 +33,7 @@ static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
 {
     const struct shortcut *s = l->self;
     (void)capacity;
-    if (s->from.n != 1) return layer_fail(l, e, "needs from= with one layer, as from=-3");
+    if (s->from.n != 1) return layer_fail(l, e, "needs from= with one layer, as in from=-3");
     at[0] = l->index - 1;
     at[1] = layer_referred(l, "from", &s->from, 0, e);
     if (at[1] >= 0 && at[1] == at[0])
@@ -41,7 +41,7 @@ static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
     return at[1] < 0 ? at[1] : 2;
 }
 
-/* Sizes must be a whole multiple of one another, the same one on both axes. */
+/* One size must be a whole multiple of the other, by the same factor on both axes. */
 static int factors_fit(struct shape a, struct shape b)
 {
     if (b.w >= a.w) return b.w % a.w == 0 && b.h % a.h == 0 && b.w / a.w == b.h / a.h;
@@ -52,9 +52,9 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     struct shape a = l->in[0]->x.shape, b = l->in[1]->x.shape;
     if (!factors_fit(a, b))
-        return layer_fail(l, e,
-                          "cannot add a map of %dx%d to one of %dx%d: sizes must be equal or whole multiples",
-                          b.w, b.h, a.w, a.h);
+        return layer_fail(
+            l, e, "cannot add a map of %dx%d to one of %dx%d: one size must be a whole multiple of the other",
+            b.w, b.h, a.w, a.h);
     *out = a;
     return OK;
 }

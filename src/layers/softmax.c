@@ -1,5 +1,5 @@
-/* [softmax]: probabilities, and the cross-entropy with its gradient when labels are there. Label smoothing
- * (label_smooth_eps in [net]) lives here, where truth meets probability. */
+/* [softmax]: probabilities, and with labels the cross-entropy and its gradient, smoothed by label_smooth_eps
+ * of [net]. */
 #include "backend/ops/softmax.h"
 #include "net/config.h"
 #include "net/layer.h"
@@ -35,7 +35,7 @@ static int has_loss(const struct layer *l) { return l->last && !((const struct s
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct softmax *s = l->self;
-    /* Validation reports the plain CE. */
+    /* Validation reports the cross-entropy without label smoothing. */
     double smooth = l->train ? builder_config(b)->label_smooth_eps : 0;
     struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, smooth, l->rows_back };
     TRY(l->be->ops->softmax->plan(l->be, &d, &l->out->x, l->plan, e));

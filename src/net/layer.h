@@ -123,10 +123,10 @@ int param_get(const struct param *, real *host);
 int param_set(struct param *, const real *host);
 
 /* What a layer with LAYER_PAIRED asks of whoever feeds it. */
-enum pair_source { PAIR_LOADER, PAIR_SPLIT, PAIR_MEMORY };
+enum s2_source { S2_FROM_LOADER, S2_FROM_SPLIT, S2_FROM_MEMORY };
 struct pairing_wants {
     int active; /* lambda > 0 */
-    enum pair_source source;
+    enum s2_source source;
     int by_class;       /* S2 row by row of the classes of S1 */
     int gradient_first; /* S2 gets no gradient from this layer */
     int every;          /* on every k-th iteration */

@@ -83,7 +83,7 @@ static int gather_wants(struct net *n, struct err *e)
         n->wants.active |= w.active;
     }
     if (first < 0) n->wants.every = 1;
-    n->pair_loader = n->wants.active && n->wants.source == PAIR_LOADER;
+    n->pair_loader = n->wants.active && n->wants.source == S2_FROM_LOADER;
     return OK;
 }
 

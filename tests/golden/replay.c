@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "net/net.h"
+#include "net/model.h"
 #include "probe.h"
 #include "tape.h"
 
@@ -155,7 +155,9 @@ static int run_step(struct replay *r, struct err *e)
     mem_free(labels);
     if (rc || !r->train) return rc;
     r->ce = stats.ce;
-    return last ? optim_update(net, net_rate(&net->config, net->seed, iteration), e) : OK;
+    if (!last) return OK;
+    net->seen += net_images_per_update(net);
+    return optim_update(net, net_rate(&net->config, net->seed, iteration), e);
 }
 
 static void compare_loss(struct replay *r, const struct record *theirs)

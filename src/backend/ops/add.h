@@ -1,7 +1,7 @@
 /* Addition, pjreddie's [shortcut]: out has the shape of a. On the overlap (min of the channels; where the
  * sizes differ b is strided by b.w / a.w, or scattered by a.w / b.w, whole-number factors) out = alpha * a +
- * beta * b; elsewhere out = a. Then the activation (only such that act_from_output holds, and only if fused).
- */
+ * beta * b; elsewhere out = a. Then the activation, one for
+ * which act_from_output holds, if it is fused. */
 #ifndef BACKEND_OPS_ADD_H
 #define BACKEND_OPS_ADD_H
 #include "backend/activation.h"
@@ -19,8 +19,8 @@ struct add_ops {
                 struct err *);
     /* a and b may be one tensor; then so may their gradients, and ga is written first. */
     int (*forward)(const struct op_plan *, const struct op_context *, const void *a, const void *b, void *y);
-    /* ga and gb (either may be NULL) are added to as planned. y: the output of
-     * forward, for the slope of the activation. */
+    /* ga and gb (either may be NULL) are added to as planned. y: the output of forward, for the slope of
+     * the activation. */
     int (*backward)(const struct op_plan *, const struct op_context *, const void *y, const void *gy,
                     void *ga, void *gb);
 };

@@ -11,7 +11,7 @@ struct concat_desc {
 struct concat_ops {
     int (*plan)(struct backend *, const struct concat_desc *, struct tensor *out, struct op_plan *,
                 struct err *);
-    /* x may hold one tensor more than once; then so may gx its gradient, which is written in this order. */
+    /* x may hold one tensor more than once; gx then its gradient, which is written in this order. */
     int (*forward)(const struct op_plan *, const struct op_context *, const void *const *x, void *y);
     /* gx[i] may be NULL; add[i] as for gx elsewhere. */
     int (*backward)(const struct op_plan *, const struct op_context *, const void *gy, void *const *gx,

@@ -1,4 +1,5 @@
-/* Images that stay on the device. No implementation: the loader makes the images. */
+/* A data set whose images stay on the device. Where a backend has no such operation the loader makes the
+ * images. */
 #ifndef BACKEND_OPS_IMAGES_H
 #define BACKEND_OPS_IMAGES_H
 #include "backend/backend.h"

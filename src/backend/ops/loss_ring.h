@@ -1,12 +1,12 @@
-/* A ring of losses on a device that works on its own: the host reads them late. No implementation: operations
- * have finished when they return. */
+/* A ring of losses on a device that works on its own, so that the host can read them later. Where a backend
+ * has none, operations have finished when they return. */
 #ifndef BACKEND_OPS_LOSS_RING_H
 #define BACKEND_OPS_LOSS_RING_H
 #include "backend/backend.h"
 
 struct loss_ring_desc {
     const double *const *loss; /* backend memory: n losses of a step */
-    const int *is_ce;          /* n: the sum over the scored rows of what counts as the CE */
+    const int *is_ce;          /* n flags: this loss is the sum of the cross-entropies over the scored rows */
     int n;
     int capacity;  /* records that are kept */
     int scored;    /* rows */

@@ -7,11 +7,10 @@
 struct norm_desc {
     const struct tensor *in;
     int train;
-    int splits;  /* 1, or 2: statistics of rows [0, rows_s1) and [rows_s1, n) apart, as of two forward passes
-                  */
-    int rows_s1; /* rows of the first half when splits == 2 */
+    int splits;    /* 1; or 2: rows [0, rows_s1) and [rows_s1, n) have statistics of their own */
+    int rows_s1;   /* rows of the first half when splits == 2 */
     int rows_back; /* n, or with splits == 2 also rows_s1: the backward pass of the first half only */
-    enum act act;  /* fuse it if you can; only activations for which act_from_output holds are asked for */
+    enum act act;  /* to be fused if possible; always one for which act_from_output holds */
     const struct tensor *addend; /* NULL, or what is added before the activation; only where `adds` allows */
 };
 struct norm_ops {

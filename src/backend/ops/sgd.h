@@ -3,7 +3,7 @@
 #define BACKEND_OPS_SGD_H
 #include "backend/backend.h"
 
-/* A parameter: value, gradient and momentum, each of so many bytes and with the layout of a linear plan's
+/* A parameter: value, momentum and gradient, each of so many bytes and with the layout of a linear plan's
  * weights (NULL: `real`, dense). */
 struct sgd_item {
     void *w, *v;

@@ -7,7 +7,7 @@ struct softmax_desc {
     const struct tensor *in; /* c*h*w values a row, flattened in C,H,W order: */
     int groups;              /* so many groups of equal length */
     double temperature;
-    double smooth; /* label smoothing as AlexeyAB spells it: truth is 1-smooth on the class, smooth/(K-1)
+    double smooth; /* label smoothing, by AlexeyAB's definition: truth is 1-smooth on the class, smooth/(K-1)
                       elsewhere, K = c*h*w; 0: one-hot */
     int rows_back;
 };

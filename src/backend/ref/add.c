@@ -19,51 +19,43 @@ static int plan(struct backend *be, const struct add_desc *d, struct tensor *out
     TRY(ref_plan(p, &s, sizeof s, out, e));
     if (a.w * down != b.w * up || (ptrdiff_t)a.h * down != (ptrdiff_t)b.h * up)
         return fail(e, E_ARG,
-                    "addition of maps of %d x %d and %d x %d: one size must be a whole multiple of the other",
-                    a.w, a.h, b.w, b.h);
+                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
+                    a.h, b.w, b.h);
     p->fused = 1;
     return OK;
 }
 
-/* Element of b that meets element (n, c, y, x) of a, or -1. */
-static ptrdiff_t partner(const struct add *s, int n, int c, int y, int x)
+/* Element of row n of b that meets element i of row n of a, or -1. */
+static ptrdiff_t partner(const struct add *s, int n, ptrdiff_t i)
 {
+    int x = (int)(i % s->a.w), y = (int)(i / s->a.w % s->a.h), c = (int)(i / s->a.w / s->a.h);
     if (c >= s->b.c || y % s->up || x % s->up) return -1;
     return ref_plane(s->b, n, c) + (ptrdiff_t)(y / s->up * s->down) * s->b.w + x / s->up * s->down;
 }
 
 static void add_row(const struct add *s, int n, const real *a, const real *b, real *out)
 {
-    ptrdiff_t i = ref_plane(s->a, n, 0);
-    for (int c = 0; c < s->a.c; c++)
-        for (int y = 0; y < s->a.h; y++)
-            for (int x = 0; x < s->a.w; x++, i++) {
-                ptrdiff_t k = partner(s, n, c, y, x);
-                out[i] =
-                    act_apply(s->desc.act, k < 0 ? a[i] : (real)(s->desc.alpha * a[i] + s->desc.beta * b[k]));
-            }
+    ptrdiff_t first = ref_rows(s->a, n);
+    for (ptrdiff_t i = 0; i < ref_rows(s->a, 1); i++) {
+        ptrdiff_t k = partner(s, n, i);
+        real sum = k < 0 ? a[first + i] : (real)(s->desc.alpha * a[first + i] + s->desc.beta * b[k]);
+        out[first + i] = act_apply(s->desc.act, sum);
+    }
 }
 
-/* ga, then gb: both may be one tensor, when a layer is added to itself. */
+/* All of ga before gb: both may be one tensor. */
 static void add_row_back(const struct add *s, int n, const real *out, const real *gy, real *ga, real *gb)
 {
-    ptrdiff_t first = ref_plane(s->a, n, 0), i = first;
-    for (int c = 0; ga && c < s->a.c; c++)
-        for (int y = 0; y < s->a.h; y++)
-            for (int x = 0; x < s->a.w; x++, i++)
-                ref_put(&ga[i],
-                        (partner(s, n, c, y, x) < 0 ? 1 : s->desc.alpha) *
-                            ref_before(s->desc.act, out, gy, i),
-                        s->desc.add_a);
-    if (!gb) return;
-    if (!s->desc.add_b) memset(gb + ref_plane(s->b, n, 0), 0, shape_row(s->b) * sizeof *gb);
-    i = first;
-    for (int c = 0; c < s->a.c; c++)
-        for (int y = 0; y < s->a.h; y++)
-            for (int x = 0; x < s->a.w; x++, i++) {
-                ptrdiff_t k = partner(s, n, c, y, x);
-                if (k >= 0) ref_put(&gb[k], s->desc.beta * ref_before(s->desc.act, out, gy, i), 1);
-            }
+    ptrdiff_t first = ref_rows(s->a, n), row = ref_rows(s->a, 1);
+    for (ptrdiff_t i = 0; ga && i < row; i++) {
+        double g = ref_before(s->desc.act, out, gy, first + i);
+        ref_put(&ga[first + i], partner(s, n, i) < 0 ? g : s->desc.alpha * g, s->desc.add_a);
+    }
+    if (gb && !s->desc.add_b) memset(gb + ref_rows(s->b, n), 0, shape_row(s->b) * sizeof *gb);
+    for (ptrdiff_t i = 0; gb && i < row; i++) {
+        ptrdiff_t k = partner(s, n, i);
+        if (k >= 0) ref_put(&gb[k], s->desc.beta * ref_before(s->desc.act, out, gy, first + i), 1);
+    }
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *a, const void *b,

@@ -60,10 +60,10 @@ static void combine(const real *factor, ptrdiff_t skip, const real *row, ptrdiff
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
                     const void *gy, void *gx, void *gw, real *gbias)
 {
-    int add = context->add;
-    double *sum = context->scratch;
     const struct dense *s = p->self;
+    const int add = context->add;
     const real *g = gy;
+    double *sum = context->scratch;
     for (int n = 0; gx && n < s->rows_back; n++)
         combine(g + n * s->outputs, 1, w, s->outputs, s->inputs, (real *)gx + n * s->inputs, s->add_gx, sum);
     for (ptrdiff_t o = 0; gw && o < s->outputs; o++)

@@ -31,7 +31,8 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     struct shape in = d->in->shape;
     TRY(ref_plan(p, d, sizeof *d, out, e));
     if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= in.n))
-        return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
+        return fail(e, E_ARG,
+                    "batch normalisation of two halves: %d of %d rows in the first leave one half empty",
                     d->rows_s1, in.n);
     if (d->train)
         TRY(ref_bytes((struct shape){ d->splits, in.c, 1, 1 }, sizeof(struct moments), &p->kept_bytes, e));
@@ -81,10 +82,10 @@ static void follow(const struct norm_desc *s, const struct moments *stats, int c
         const struct moments *at = &stats[i * s->in->shape.c + c];
         double count = split_count(s, i);
         m += at->mean / s->splits;
-        double unbias = count > 1 ? count / (count - 1) : 1; /* of one value the variance is 0 anyway */
+        double unbias = count > 1 ? count / (count - 1) : 1; /* the variance of one value is 0 */
         v += at->var * unbias / s->splits;
     }
-    if (!isfinite(m) || !isfinite(v)) return; /* a net that blows up keeps the statistics it had */
+    if (!isfinite(m) || !isfinite(v)) return; /* a net that diverges keeps the statistics it had */
     mean[c] = (real)(mean[c] + bn_momentum * (m - mean[c]));
     var[c] = (real)(var[c] + bn_momentum * (v - var[c]));
 }

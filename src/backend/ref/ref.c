@@ -9,8 +9,8 @@ int ref_bytes(struct shape s, size_t each, size_t *bytes, struct err *e)
     int wrong = s.n <= 0 || s.c <= 0 || s.h <= 0 || s.w <= 0;
     if (wrong || mem_mul((size_t)s.n, (size_t)s.c, bytes) || mem_mul(*bytes, (size_t)s.h, bytes) ||
         mem_mul(*bytes, (size_t)s.w, bytes) || mem_mul(*bytes, each, bytes) || *bytes > PTRDIFF_MAX)
-        return fail(e, E_ARG, "a tensor of %d x %d x %d x %d numbers is empty or too large for this machine",
-                    s.n, s.c, s.h, s.w);
+        return fail(e, E_ARG, "a tensor of %dx%dx%dx%d numbers is empty or too large for this machine", s.n,
+                    s.c, s.h, s.w);
     return OK;
 }
 
@@ -46,7 +46,7 @@ static const char *version(void)
 
 static int open_device(struct backend *be, int index, struct err *e)
 {
-    if (index) return fail(e, E_DEVICE, "device 'ref:%d': there is only one, write 'ref'", index);
+    if (index) return fail(e, E_DEVICE, "device 'ref:%d' does not exist: use 'ref'", index);
     be->self = NULL;
     return OK;
 }
@@ -63,7 +63,7 @@ static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
 {
     (void)be;
     *out = mem_alloc(bytes, 1);
-    return *out ? OK : fail(e, E_MEM, "cannot get %zu bytes of memory; a smaller batch needs less", bytes);
+    return *out ? OK : fail(e, E_MEM, "cannot allocate %zu bytes of memory: lower batch", bytes);
 }
 
 static void release(struct backend *be, void *p)
