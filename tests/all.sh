@@ -33,8 +33,8 @@ if [ "${1:-}" = gpu ]; then
     exec tests/run.sh $(programs $cuda backends layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
 fi
 
-# Units, faults and the registry under sanitizers, and so the kernels of the GPU on the host; gradients in double, where they
-# mean something; the lock-free parts of the loader under the thread sanitizer; the rest as built for users.
+# Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host; gradients in double, which resolves
+# their differences; the lock-free parts of the loader under the thread sanitizer; the rest as users build it.
 exec tests/run.sh \
     $(programs $san unit backends ref layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $(programs $double ref) $double/tests/unit/match $double/tests/unit/itra_edge \

@@ -1,4 +1,4 @@
-/* Small nets from text, and files that go away, for tests that look inside. */
+/* Small nets from text, and temporary files, for tests that look inside. */
 #ifndef TINY_H
 #define TINY_H
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ static inline int tiny_tear_down(void **state)
     return system(command);
 }
 
-/* A path in that folder; valid until four more were asked for. */
+/* A path in that folder, valid until four more have been asked for. */
 static inline const char *tiny_path(const char *name)
 {
     static char path[4][160];
@@ -65,7 +65,7 @@ static inline void tiny_say(void *ctx, const char *line)
     snprintf(t->notes + n, sizeof t->notes - n, "%s\n", line);
 }
 
-/* The net only; `set`: an override, or NULL. */
+/* The net alone; `set`: an override, or NULL. */
 static inline int tiny_net(struct tiny *t, const char *cfg, const char *set, struct err *e)
 {
     struct cfg *c;
@@ -81,7 +81,7 @@ static inline int tiny_net(struct tiny *t, const char *cfg, const char *set, str
     return net_open(&t->net, c, t->be, 1, &notes, e);
 }
 
-/* And a training program that keeps all tensors. */
+/* The net, and a training program that keeps all tensors. */
 static inline int tiny_open(struct tiny *t, const char *cfg, struct err *e)
 {
     TRY(tiny_net(t, cfg, NULL, e));
@@ -132,7 +132,7 @@ static inline void tiny_set(const struct tiny *t, int i, const real *host)
     assert_int_equal(param_set(t->net->param[i], host), OK);
 }
 
-/* ok(): as test.h; refused: the code, and words that the message must have. */
+/* A call that must fail with this code, and with a message that contains the words. */
 static inline void refused_(int rc, int code, const struct err *e, const char *words, const char *file,
                             int line)
 {

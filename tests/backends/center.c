@@ -57,7 +57,7 @@ static void center(struct rig *r, const void *arg)
 static void centering(void **state)
 {
     static const struct center_case cases[] = {
-        /* classes, features, rows_back, scored, add, move, hold */
+        /* classes, features, rows_back, scored, add, move, reuse_detached */
         { 3, { 7, 5, 1, 1 }, 7, 7, 0, 1, 0 },
         { 9, { 20, 130, 1, 1 }, 18, 10, 1, 0, 0 },
         { 300, { 12, 6, 2, 3 }, 12, 6, 0, 0, 1 },

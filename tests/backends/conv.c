@@ -23,19 +23,19 @@ static void conv(void **state)
         { { 2, 1, 9, 9 }, 6, 5, 1, 0, 1, 2, 0, 1, 0, 0, 0, ACT_RELIE },
         { { 2, 128, 4, 4 }, 128, 3, 1, 0, 1, 1, 1, 1, 1, 0, 0, ACT_STAIR },
         { { 2, 3, 10, 10 }, 16, 3, 2, 0, 1, 2, 0, 1, 0, 0, 0, ACT_RAMP },
-        { { 5, 32, 2, 2 }, 48, 3, 1, 1, 1, 5, 1, 1, 1, 1, 0, ACT_RELU }, /* these are dense maps:
-                                                                            conv_as_gemm.c */
+        /* computed as matrix products by conv_as_gemm.c, but for the last */
+        { { 5, 32, 2, 2 }, 48, 3, 1, 1, 1, 5, 1, 1, 1, 1, 0, ACT_RELU },
         { { 5, 48, 2, 2 }, 16, 3, 1, 1, 1, 3, 0, 1, 0, 1, 0, ACT_LOGISTIC },
         { { 5, 16, 2, 2 }, 32, 3, 1, 1, 1, 4, 0, 0, 1, 0, 0, ACT_LEAKY },
         { { 4, 16, 1, 2 }, 16, 3, 1, 1, 1, 4, 1, 1, 0, 0, 0, ACT_MISH },
         { { 4, 16, 2, 1 }, 32, 3, 1, 1, 1, 2, 0, 1, 1, 1, 0, ACT_LINEAR },
         { { 4, 32, 1, 1 }, 16, 3, 1, 1, 1, 4, 1, 1, 0, 1, 0, ACT_TANH },
-        { { 4, 17, 2, 2 }, 20, 3, 1, 1, 1, 4, 1, 1, 0, 1, 0, ACT_TANH }, /* and this is none */
+        { { 4, 17, 2, 2 }, 20, 3, 1, 1, 1, 4, 1, 1, 0, 1, 0, ACT_TANH },
     };
     CHECK_EACH(state, linear, cases, "conv");
 }
 
-/* Two devices with different numbers of threads in turn; the same bits from run to run. */
+/* Devices with different numbers of threads agree; one with the same number gives the same bits again. */
 static void repeatable(void **state)
 {
     static const struct linear_case k = { { 4, 64, 8, 8 }, 64, 3, 1, 1, 1, 4, 1, 1, 0, 0, 0, ACT_RELU };

@@ -2,7 +2,7 @@
 #include "backend/ops/images.h"
 #include "data/augment.h"
 
-/* The device shows what the loader would have made, to the last bit. */
+/* The device makes what the loader would have made, to the last bit. */
 static void images(void **state)
 {
     enum { N = 5, C = 3, H = 6, W = 7, ROWS = 9 };

@@ -1,7 +1,7 @@
 #include "rig/rig.h"
 #include "backend/ops/loss_ring.h"
 
-/* What the host reads late: losses of the last steps, the running mean of the CE, and the stop. */
+/* What the host reads later: the losses of the last steps, the running mean of the CE, and the stop. */
 static void records(void **state)
 {
     enum { KEPT = 3 };

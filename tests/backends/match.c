@@ -1,6 +1,7 @@
 #include "rig/rig.h"
 #include "backend/ops/match.h"
 
+/* Features: any numbers; whole ones; nearly whole; most of them 0; all 0; one NaN. */
 enum grain { FINE, WHOLE, NEAR, FEW, EQUAL, BAD };
 
 struct match_case {
@@ -8,7 +9,7 @@ struct match_case {
     struct shape row; /* of a feature map */
     int rows_back, first, add, every;
     double warmup;
-    enum grain grain; /* features: any; whole numbers; nearly those; most of them 0; all 0; one NaN */
+    enum grain grain;
     struct match_options o;
     int reuse_detached;
 };
@@ -35,7 +36,7 @@ static real grained(enum grain grain, real x, size_t i)
     }
 }
 
-/* Features and labels of step number s; some labels are none. */
+/* Features and labels of step number s; some rows have no label. */
 static void match_step(struct rig *r, struct match_bed *t, uint64_t s)
 {
     const struct match_case *k = t->k;
@@ -75,7 +76,7 @@ static struct match_bed match_bed(struct rig *r, const struct match_case *k)
     return t;
 }
 
-/* Two steps, so that there is something in the memory. */
+/* Two steps, so that the second finds something in the memory. */
 static void match(struct rig *r, const void *arg)
 {
     const struct match_case *k = arg;
@@ -115,7 +116,7 @@ static void matching(void **state)
                                       plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1 };
     const struct match_case cases[] = {
         /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain, options,
-           hold */
+           reuse_detached */
         { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c, 0 },
         { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c, 0 },
         { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c, 0 },
@@ -128,7 +129,7 @@ static void matching(void **state)
         { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 1 },
         { 50, 49, 3, 0, { 0, 1, 1, 1 }, 99, 0, 0, 1, 0, NEAR, c, 0 },
         { 50, 50, 3, 0, { 0, 1, 1, 1 }, 100, 0, 0, 1, 0, NEAR, plain, 0 },
-        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c, 0 }, /* hardly a pair */
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c, 0 }, /* hardly any pairs */
         { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present, 0 },
         { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present, 0 },
         { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain, 0 },
@@ -138,7 +139,8 @@ static void matching(void **state)
         { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c, 0 },
         { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present, 0 },
         { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c, 0 },
-        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain, 0 }, /* more than bytes count */
+        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain, 0 }, /* more rows than a byte counts
+                                                                              */
     };
     CHECK_EACH(state, match, cases, "match");
 }

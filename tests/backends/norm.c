@@ -6,7 +6,7 @@ struct norm_case {
     struct shape in;
     int splits, rows_s1, rows_back, blocked, add, in_place, started;
     enum act act;
-    int offset; /* is added to x */
+    int offset; /* added to x */
 };
 
 static void norm_infer(struct rig *r, const struct norm_case *k, const struct tensor *x, const real *v[4])
@@ -25,7 +25,7 @@ static void norm_infer(struct rig *r, const struct norm_case *k, const struct te
     op_destroy(&p);
 }
 
-/* Adds to every number, which stays one that bfloat16 holds exactly. */
+/* Adds to every number, and cuts the sum to what bfloat16 holds. */
 static void shift(struct rig *r, struct tensor *t, real by)
 {
     size_t n = shape_count(t->shape);
@@ -91,10 +91,10 @@ static void batch_norm(void **state)
         { { 8, 64, 1, 1 }, 2, 4, 4, 0, 1, 1, 0, ACT_RELU, 0 },
         { { 4, 17, 7, 7 }, 1, 4, 4, 0, 0, 0, 1, ACT_RELU, 0 },
         { { 8, 17, 1, 1 }, 2, 4, 8, 1, 1, 1, 0, ACT_LINEAR, 0 },
-        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU, 0 }, /* many channels, each small */
-        { { 6, 20, 3, 3 }, 2, 3, 6, 0, 0, 1, 1, ACT_RELU, 0 },  /* less than a vector of each in an image */
+        { { 4, 160, 3, 3 }, 1, 4, 4, 1, 0, 0, 0, ACT_RELU, 0 }, /* many small channels */
+        { { 6, 20, 3, 3 }, 2, 3, 6, 0, 0, 1, 1, ACT_RELU, 0 },  /* a channel is less than a vector */
         { { 5, 3, 2, 1 }, 1, 5, 5, 0, 1, 0, 0, ACT_LINEAR, 0 },
-        { { 48, 32, 28, 28 }, 2, 20, 48, 1, 1, 0, 0, ACT_RELU, 0 }, /* results past the caches */
+        { { 48, 32, 28, 28 }, 2, 20, 48, 1, 1, 0, 0, ACT_RELU, 0 }, /* results larger than the caches */
         { { 48, 32, 28, 28 }, 2, 20, 20, 1, 0, 1, 1, ACT_LINEAR, 0 },
         { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_RELU, 0 },
         { { 40, 32, 32, 32 }, 1, 40, 40, 0, 0, 0, 0, ACT_TANH, 0 },
@@ -116,8 +116,8 @@ static void batch_norm(void **state)
     }
 }
 
-/* The running statistics where some are still 0, which counts as updated, and where a channel has a number
- * that is none, which leaves them alone. */
+/* Running statistics that are not all 0, so that this is no first update, and channels with a number that is
+ * not finite, whose statistics stay as they are. */
 static void running(struct rig *r, const void *arg)
 {
     const struct shape *shape = arg;
@@ -151,7 +151,7 @@ static void running_norm(void **state)
     CHECK_EACH(state, running, shapes, "running statistics");
 }
 
-/* Normalisation, a sum, an activation: as one operation where the device has it, else as two. */
+/* Normalisation, a sum and an activation: one operation where the device has it, else two. */
 struct sum_case {
     struct shape in;
     int splits, rows_s1, rows_back, add, no_gaddend;
@@ -225,7 +225,7 @@ static void normed_sums(void **state)
     CHECK_EACH(state, normed_sum, cases, "normed sum");
 }
 
-/* A channel that is the same everywhere has no variance, however large it is: y is the bias. */
+/* A channel that is constant has no variance, however large its values: y is the bias. */
 static void constant_norm(void **state)
 {
     const struct shape shape = { 4, 32, 9, 9 };

@@ -7,7 +7,7 @@ struct pool_case {
     int size, stride, pad, rows_back, blocked, add, ties;
 };
 
-/* Ties: small whole numbers, so that most windows have several equal maxima. */
+/* Ties: two values only, so that most windows have several maxima. */
 static void coarsen(struct rig *r, struct tensor *t)
 {
     real *v = rig_host(r, shape_count(t->shape), sizeof *v);
@@ -58,7 +58,7 @@ static void pooling(void **state)
         { { 3, 20, 9, 9 }, POOL_MAX, 3, 3, 0, 3, 0, 0, 0 },
         { { 3, 16, 8, 8 }, POOL_MAX, 2, 3, 0, 3, 1, 0, 0 },
         { { 2, 16, 1, 1 }, POOL_MAX, 2, 2, 1, 2, 0, 0, 0 },
-        { { 2, 3, 19, 20 }, POOL_MAX, 17, 1, 16, 1, 0, 1, 0 }, /* windows of more cells than a byte counts */
+        { { 2, 3, 19, 20 }, POOL_MAX, 17, 1, 16, 1, 0, 1, 0 }, /* more cells in a window than a byte counts */
         { { 2, 16, 20, 19 }, POOL_MAX, 17, 2, 16, 2, 1, 0, 1 },
         { { 3, 17, 5, 5 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 1, 0 },
         { { 2, 320, 2, 3 }, POOL_AVERAGE, 0, 0, 0, 2, 1, 0, 0 },

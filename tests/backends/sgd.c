@@ -38,7 +38,7 @@ static void update(struct rig *r, const void *arg)
 
 static void sgd(void **state) { check_case(state, update, NULL, "sgd"); }
 
-/* Where losses are read late a gradient that is not finite stops the updates too. */
+/* Where losses are read later, a gradient that is not finite stops the updates, too. */
 static void guarded(void **state)
 {
     struct rig r;

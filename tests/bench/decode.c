@@ -1,7 +1,7 @@
-/* What decoding photographs costs: images a second of one thread's time by each library built in, alone and
- * on to the square of floats that a network would be given. The photographs are made here: 4:2:0, quality 90,
- * noise at every scale; those of 500x375 take about 100 kB, as ImageNet's do. The contenders take turns,
- * photograph by photograph, so that a change of the machine's pace meets all.
+/* What decoding photographs costs: images per second of thread time, for each library that is built in, for
+ * decoding alone and up to the square of floats that a network gets. The photographs are made here: 4:2:0,
+ * quality 90, noise at every scale; at 500x375 they take about 100 kB, as ImageNet's do. The contenders take
+ * turns photograph by photograph, so that a change in the machine's speed affects them all.
  *
  *   decode ROUNDS      lines "DECODER full|scaled WIDTHxHEIGHT SIDE DECODED INPUT"; needs TURBOJPEG=1 */
 #include <stdio.h>
@@ -76,7 +76,7 @@ struct contender {
     double decoded[MOST_ROUNDS], done[MOST_ROUNDS]; /* seconds per image, of each round */
 };
 
-/* This thread's: whoever else uses the machine does not count. */
+/* Of this thread, so that other users of the machine do not count. */
 static double cpu_clock(void)
 {
     struct timespec t;
@@ -84,7 +84,7 @@ static double cpu_clock(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Decodes and goes on to the network's input, as image_decode and the loader do. */
+/* Decodes, and continues to the network's input as image_decode and the loader do. */
 static int take(struct contender *c, const struct encoded *f, int side, int round)
 {
     static float x[3 * MOST_SIDE * MOST_SIDE];
@@ -116,7 +116,7 @@ static double rate(double *seconds, int rounds)
     return PHOTOS / seconds[rounds / 2];
 }
 
-/* Each library that is not the last can reduce; without a reduction that fits, both ways are one. */
+/* Every library but the last can reduce; where no reduction fits, the two ways are the same. */
 static int contenders(struct contender *c, const struct task *t)
 {
     const struct encoded f = { .w = t->w, .h = t->h };

@@ -1,16 +1,15 @@
-/* Our contender in `make bench`: training steps of a cfg on data in memory.
+/* Our contender in `make bench`: training steps of a cfg, on data in memory.
  *
  *   step [-device NAME] [-precision WORD] CFG THREADS [SECTION.KEY=VALUE]...
  *
- * All contenders speak one protocol, so that scripts can let them take turns (scripts/contenders.inc). After
- * a warm-up: a line "ready". For each line on stdin: a round, and a line with the seconds it took per image.
- * An empty line asks for a round of one iteration; a number for so many in a row, on devices that work on
- * their own waited for as seldom as training does, and at the end. Ours adds to "ready" the MiB that were
- * planned and the forward FLOPs of an image, and to each round the share of the training-only layers, where
- * it is known.
+ * All contenders speak one protocol, so that scripts can let them take turns (scripts/contenders.inc): after
+ * a warm-up, a line "ready"; for each line on stdin, a round, and a line with the seconds it took per image.
+ * An empty line asks for a round of one iteration, a number for that many in a row; a device that works on
+ * its own is then waited for as seldom as in training, and at the end. Ours adds to "ready" the MiB planned
+ * and the forward FLOPs of an image, and to each round the share of the training-only layers, where known.
  *
- * With [itra] every=k a round of one iteration is one with a match, the one after it, which finds the caches
- * full of the other program's tensors, and one more, which stands for the rest of the k iterations. */
+ * With [itra] every=k, a round of one iteration consists of one with a match, the next one, which finds the
+ * caches full of the other program's tensors, and one that stands for the rest of the k iterations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +20,8 @@
 #include "net/net.h"
 #include "train/trainer.h"
 
-/* Gradients are computed and applied in full; the weights hardly move, so that no number of rounds leads far
- * from the values that training starts with. */
+/* Gradients are computed and applied in full, but the weights hardly move: however many rounds there are, the
+ * values stay near those that training starts with. */
 #define RATE 1e-6
 
 struct contender {
@@ -43,7 +42,7 @@ struct request {
 };
 
 struct cost {
-    double seconds, extra; /* of an iteration; of it in training-only layers, NaN where nobody knows */
+    double seconds, extra; /* of an iteration, and its part in training-only layers; NaN: unknown */
 };
 
 static int parse(struct request *r, int argc, char **argv)
@@ -137,9 +136,9 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits for what was submitted; of the step that came last, what it says. */
-static int settle(struct contender *c, struct program *p, const struct step *last, double *extra,
-                  struct err *e)
+/* Waits for all that was submitted, and reads the stats of the last step. */
+static int wait_and_read(struct contender *c, struct program *p, const struct step *last, double *extra,
+                         struct err *e)
 {
     struct step_stats stats;
     if (c->plain) TRY(step_wait(c->plain, e));
@@ -169,7 +168,7 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
                           .rate = RATE };
         TRY(step_submit(p, &s, e));
         if (++waiting < step_max_in_flight(p) && i + 1 < count) continue;
-        TRY(settle(c, p, &s, &extra, e));
+        TRY(wait_and_read(c, p, &s, &extra, e));
         waiting = 0;
     }
     cost->seconds = (now() - start) / count;
@@ -211,7 +210,7 @@ static void print_ready(const struct contender *c)
     fflush(stdout);
 }
 
-/* Devices that record their steps do so in the second one of a kind. */
+/* Devices that capture steps do so in the second one of a kind. */
 static int play(struct contender *c, struct err *e)
 {
     struct cost cost;

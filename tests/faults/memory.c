@@ -1,4 +1,4 @@
-/* Memory that runs out: the nth allocation fails, for every n until nothing fails any more. Each failure must
+/* Memory that runs out: the nth allocation fails, for every n until none fails. Each failure must
  * come back as E_MEM with a message, leave no block behind, and leave handles that go on as if it had not
  * happened. The Makefile links this program with --wrap for the functions of core/mem.h. */
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ void __wrap_mem_free(void *);
 
 static struct {
     long asked, fails, live; /* allocations so far; which one fails (0: none); blocks not freed yet */
-    int ever;                /* all behind it fail too */
+    int ever;                /* so do all later ones */
 } memory;
 
 static int runs_out(void)
@@ -370,7 +370,7 @@ static void every_allocation_of_prepare(void **state)
     do {
         struct err why = { 0 };
         fail_at_allocation(++at, 0);
-        int rc = prepare(prefix, &why); /* what only tidies up does without memory */
+        int rc = prepare(prefix, &why); /* tidying up needs no memory */
         failures += rc != OK;
         if (rc && rc != E_MEM) print_error("allocation %ld: %d '%s'\n", at, rc, why.msg);
         assert_true(rc == OK || (rc == E_MEM && why.code == rc && *why.msg));

@@ -52,7 +52,7 @@ static void norm_by_hand(void **state)
     op_destroy(&t.p);
 }
 
-/* Rows 0,1 and 2,3,4 apart: outputs as of two passes, running statistics moved once. */
+/* Rows 0, 1 and rows 2, 3, 4 apart: outputs as of two passes, one update of the running statistics. */
 static void norm_halves(void **state)
 {
     (void)state;
