@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "train/trainer.h"
+#include "data/loader.h"
+#include "train/setup.h"
 
 enum { ROWS = 150, WARM_UP = 8 };
 
