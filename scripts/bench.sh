@@ -8,8 +8,8 @@
 # CEILING_LISTS, a program that runs the bare operations of a net in the library, and the folder with a list of them
 # for each net, as in resnet18.txt (no default).
 #
-# Whatever is compared takes turns, step by step, so that a change of the machine's pace meets both; a ratio is the
-# median over the rounds of the ratio within a round.
+# Programs that are compared take turns, step by step, so that a change in the machine's speed affects both; a ratio is the
+# median, over the rounds, of the ratio within a round.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 

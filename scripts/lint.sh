@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rules of the tree that a compiler does not check. Prints each breach; exit status 1 if there is any.
+# Rules of the tree that a compiler does not check. Prints each breach; the exit status is 1 if there is any.
 cd "$(dirname "$0")/.." || exit 2
 bad=0
 breach() { # breach RULE < lines
@@ -56,6 +56,8 @@ tsort "$work/includes" 2>&1 >"$work/sorted" | awk '
     { line = line (line ? " -> " : "") "src/" $2 }
     END { if (line) print line }' >"$found"
 report 'modules include one another in a circle' <"$found"
+grep -rnE '#include ".*\.(c|cpp|cu)"' src tests --include='*.[ch]*' >"$found"
+breach 'sources are compiled and linked, not included' <"$found"
 find src -name '*.[ch]*' -exec wc -l {} + | awk '$2 != "total" && $1 > 500 { print $2 ": " $1 " lines" }' >"$found"
 report 'a file of src has at most 500 lines' <"$found"
 exit $bad
