@@ -80,9 +80,9 @@ static int forward(struct layer *l, const struct pass *p)
 {
     struct batchnorm *s = l->self;
     real *v[PARAMS];
-    for (int i = 0; i < PARAMS; i++) v[i] = p->train ? param_w(s->param[i]) : s->copy[i]->data;
+    for (int i = 0; i < PARAMS; i++) v[i] = l->train ? param_w(s->param[i]) : s->copy[i]->data;
     return l->be->ops->norm->forward(&l->plan[NORM], &p->context, l->in[0]->x.data, NULL, v[SCALE], v[BIAS],
-                                     v[MEAN], v[VARIANCE], s->bn_momentum, p->train ? s->kept->data : NULL,
+                                     v[MEAN], v[VARIANCE], s->bn_momentum, l->train ? s->kept->data : NULL,
                                      l->out->x.data);
 }
 

@@ -69,7 +69,7 @@ static int forward(struct layer *l, const struct pass *p)
     if (!p->label) return OK;
     size_t n = shape_row(l->in[0]->x.shape);
     real *x = s->x->data, *g = s->g->data;
-    TRY(p->be->ops->read(p->be, &l->in[0]->x, 0, p->context.scored, x));
+    TRY(l->be->ops->read(l->be, &l->in[0]->x, 0, p->context.scored, x));
     double sum = 0;
     for (size_t i = 0; i < (size_t)p->context.scored * n; i++) {
         double truth = (int)(i % n) == p->label[i / n], slope;
@@ -86,7 +86,7 @@ static int backward(struct layer *l, const struct pass *p)
     real *g = s->g->data;
     size_t n = shape_row(l->in[0]->x.shape);
     for (size_t i = (size_t)p->context.scored * n; i < (size_t)l->rows_back * n; i++) g[i] = 0;
-    return p->be->ops->write(p->be, &l->in[0]->g, 0, l->rows_back, g, l->add[0]);
+    return l->be->ops->write(l->be, &l->in[0]->g, 0, l->rows_back, g, l->add[0]);
 }
 
 const struct layer_ops layer_cost = {

@@ -64,7 +64,7 @@ static int forward(struct layer *l, const struct pass *p)
     struct shape in = l->in[0]->x.shape;
     int spare_y = in.h - s->crop_height, spare_x = in.w - s->crop_width;
     int dy = spare_y / 2, dx = spare_x / 2, flip = 0;
-    if (p->train) {
+    if (l->train) {
         uint64_t key = rng_key(p->seed, RNG_CROP, p->step);
         dy = (int)rng_below(key, 0, (uint64_t)spare_y + 1);
         dx = (int)rng_below(key, 1, (uint64_t)spare_x + 1);
@@ -72,10 +72,10 @@ static int forward(struct layer *l, const struct pass *p)
     }
     real *image = s->in->data, *y = s->out->data;
     for (int i = 0; i < in.n; i++) {
-        TRY(p->be->ops->read(p->be, &l->in[0]->x, i, 1, image));
+        TRY(l->be->ops->read(l->be, &l->in[0]->x, i, 1, image));
         crop_image(s, in, dy, dx, flip, image, y + (size_t)i * shape_row(l->out->x.shape));
     }
-    return p->be->ops->write(p->be, &l->out->x, 0, in.n, y, 0);
+    return l->be->ops->write(l->be, &l->out->x, 0, in.n, y, 0);
 }
 
 const struct layer_ops layer_crop = {

@@ -136,7 +136,7 @@ int async_read(struct program *p, const struct step *s, struct err *e)
 {
     const struct async *a = p->async;
     const double *loss = a->record + s->number % a->records * ((size_t)a->losses + 1);
-    const struct pass pass = { .train = 1, .iteration = s->iteration, .ce_average = p->net->ce_average };
+    const struct pass pass = { .iteration = s->iteration, .ce_average = p->net->ce_average };
     for (int i = 0; i < p->n; i++) {
         struct layer *l = &p->node[i].l;
         if (!p->node[i].used) continue;

@@ -28,11 +28,8 @@ struct buffer {
 
 /* Everything about this pass that is not the layer's own. */
 struct pass {
-    struct backend *be;
-    int train;
     struct op_context context; /* what operations are told of it */
     int rows;         /* rows in this batch; <= the program's (the last batch of a validation may be short) */
-    int rows_s1;      /* rows 0..rows_s1-1 are S1, rows_s1..rows-1 are S2 (rows_s1 == rows: unpaired) */
     const int *label; /* context.label on the host */
     uint64_t seed;
     uint64_t step;      /* number of the sub-mini-batch since training began: [crop] draws from it */

@@ -76,16 +76,13 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
 {
     const struct net *n = p->net;
     struct backend *be = n->be;
-    *pass = (struct pass){ .be = be,
-                           .train = p->desc.train,
-                           .context = { .scratch = p->scratch->data,
+    *pass = (struct pass){ .context = { .scratch = p->scratch->data,
                                         .state = n->now,
                                         .label = s->label ? p->label->data : NULL,
                                         .scored = s->rows_s1,
                                         .add = s->add,
                                         .reuse_detached = s->reuse_detached },
                            .rows = s->rows,
-                           .rows_s1 = s->rows_s1,
                            .label = s->label,
                            .seed = n->seed,
                            .step = s->number,
