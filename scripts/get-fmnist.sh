@@ -18,6 +18,7 @@ get_files \
     train-labels-idx1-ubyte.gz 25c81989df183df01b3e8a0aad5dffbe \
     t10k-images-idx3-ubyte.gz bef4ecab320f06d8554ea6380940ec79 \
     t10k-labels-idx1-ubyte.gz bb300cfdad3c16e7a12a480ee83cd310
-sed "s|$package|$folder|" data/fmnist.data >"$folder/unpacking"
+top=$(sed -n 's|^names=\(.*\)data/.*|\1|p' data/fmnist.data) # empty, but where make install has made paths absolute
+sed "s|$package|$top$folder|" data/fmnist.data >"$folder/unpacking"
 mv -f "$folder/unpacking" "$folder/fmnist.data"
 say "$folder is complete; $folder/fmnist.data names its files in place of data/fmnist.data"
