@@ -2,8 +2,8 @@
  * is calls of backend operations, and the folder is the registry (build/<variant>/layers.inc is generated
  * from it).
  *
- * Life: options are filled from the cfg into `self`; shape; build; then forward and backward, many times;
- * drop. A layer never parses, prints, allocates tensors, saves, loads or updates itself: generic code does
+ * Life: options are filled from the cfg into `self`; shape; build; then forward and backward, many times.
+ * A layer never parses, prints, allocates tensors, saves, loads or updates itself: generic code does
  * that from what it declares. */
 #ifndef NET_LAYER_H
 #define NET_LAYER_H
@@ -19,21 +19,20 @@ struct value {
     int g_written; /* for the program: a layer above has written g */
 };
 
-struct net_config; /* see net.h */
+struct net_config; /* see config.h */
 struct param;
 struct buffer {
     void *data; /* bound after planning */
     size_t bytes;
 };
 
-/* Everything about this pass that is not the layer's own. */
+/* What changes from pass to pass. */
 struct pass {
     struct op_context context; /* what operations are told of it */
-    int rows;         /* rows in this batch; <= the program's (the last batch of a validation may be short) */
-    const int *label; /* context.label on the host */
+    const int *label;          /* context.label on the host: one a row */
     uint64_t seed;
-    uint64_t step;      /* number of the sub-mini-batch since training began: [crop] draws from it */
-    uint64_t iteration; /* from 1: warm-ups and every=k go by it */
+    uint64_t step;      /* number of the sub-mini-batch since training began */
+    uint64_t iteration; /* from 1 */
     double ce_average;  /* running mean of the CE before this iteration; < 0: none yet */
     struct err *err;
 };

@@ -82,7 +82,6 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
                                         .scored = s->rows_s1,
                                         .add = s->add,
                                         .reuse_detached = s->reuse_detached },
-                           .rows = s->rows,
                            .label = s->label,
                            .seed = n->seed,
                            .step = s->number,

@@ -22,13 +22,13 @@ static inline int probe_forward(struct layer *l, const struct pass *pass)
 {
     const struct probe *p = (const struct probe *)(const void *)l->ops;
     TRY(p->real->forward(l, pass));
-    return p->seen(p->ctx, l, PROBE_OUTPUT, &l->out->x, pass->rows);
+    return p->seen(p->ctx, l, PROBE_OUTPUT, &l->out->x, pass->context.scored);
 }
 
 static inline int probe_backward(struct layer *l, const struct pass *pass)
 {
     const struct probe *p = (const struct probe *)(const void *)l->ops;
-    int rows = l->rows_back < pass->rows ? l->rows_back : pass->rows;
+    int rows = l->rows_back < pass->context.scored ? l->rows_back : pass->context.scored;
     if (l->out->g.data) TRY(p->seen(p->ctx, l, PROBE_GRADIENT, &l->out->g, rows));
     return p->real->backward(l, pass);
 }

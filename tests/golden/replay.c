@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "net/model.h"
+#include "net/net.h"
 #include "probe.h"
 #include "tape.h"
 
@@ -140,24 +140,16 @@ static int run_step(struct replay *r, struct err *e)
     int *labels = mem_alloc(label->n, sizeof *labels);
     if (!labels) return fail(e, E_MEM, "not enough memory for %zu labels", label->n);
     for (size_t i = 0; i < label->n; i++) labels[i] = (int)label->data[i];
-    int part = r->step % net->config.subdivisions, last = part + 1 == net->config.subdivisions;
-    uint64_t iteration = (uint64_t)(r->step / net->config.subdivisions) + 1;
-    struct step step = { .x = x->data,
-                         .label = labels,
-                         .rows = net->mini,
-                         .rows_s1 = net->mini,
-                         .add = part > 0,
-                         .number = (uint64_t)r->step,
-                         .iteration = iteration };
+    struct step step = step_at(net, (uint64_t)r->step);
+    step.x = x->data;
+    step.label = labels;
+    step.rows = step.rows_s1 = net->mini;
     struct step_stats stats = { 0 };
     int rc =
         r->train ? step_train(r->program, &step, &stats, e) : program_infer(r->program, &step, NULL, NULL, e);
     mem_free(labels);
-    if (rc || !r->train) return rc;
     r->ce = stats.ce;
-    if (!last) return OK;
-    net->seen += net_images_per_update(net);
-    return optim_update(net, net_rate(&net->config, net->seed, iteration), e);
+    return rc;
 }
 
 static void compare_loss(struct replay *r, const struct record *theirs)
