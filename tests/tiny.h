@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include "test.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "net/net.h"
 
 /* ---- files in a folder of their own ---- */

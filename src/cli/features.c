@@ -5,9 +5,9 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "core/text.h"
 #include "data/sampler.h"
 #include "train/trainer.h"
 

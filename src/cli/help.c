@@ -3,7 +3,6 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "darknet.h"
-#include "core/text.h"
 #include "data/decoder.h"
 
 static void print_keys(const struct key *keys)

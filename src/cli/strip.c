@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "train/trainer.h"
 
 /* ---- interruption ---- */

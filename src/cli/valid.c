@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "train/trainer.h"
 
 struct validation {
@@ -86,38 +86,30 @@ static void print_summary(const struct valid_line *l)
 
 /* ---- the confusion matrix ---- */
 
-static int write_text(struct file *f, const char *text, struct err *e)
-{
-    return file_write(f, text, strlen(text), e);
-}
-
 /* Quoted as CSV asks: names may hold commas and quotes. */
 static int write_name(struct file *f, const char *name, struct err *e)
 {
-    TRY(write_text(f, "\"", e));
-    for (const char *s = name; *s; s++) TRY(file_write(f, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1, e));
-    return write_text(f, "\"", e);
+    TRY(file_print(f, e, "\""));
+    for (const char *s = name; *s; s++) TRY(file_print(f, e, "%s%c", *s == '"' ? "\"" : "", *s));
+    return file_print(f, e, "\"");
 }
 
 static int write_rows(const struct validation *v, struct file *f, struct err *e)
 {
-    char buf[16], number[32];
+    char buf[16];
+    const uint64_t *count = v->confusion;
     int n = v->data->classes;
-    TRY(write_text(f, "truth", e));
+    TRY(file_print(f, e, "truth"));
     for (int k = 0; k < n; k++) {
-        TRY(write_text(f, ",", e));
+        TRY(file_print(f, e, ","));
         TRY(write_name(f, class_name(v->s.data, k, buf), e));
     }
+    TRY(file_print(f, e, "\n"));
     for (int i = 0; i < n; i++) {
-        TRY(write_text(f, "\n", e));
         TRY(write_name(f, class_name(v->s.data, i, buf), e));
-        for (int k = 0; k < n; k++) {
-            unsigned long long count = v->confusion[(size_t)i * (size_t)n + (size_t)k];
-            snprintf(number, sizeof number, ",%llu", count);
-            TRY(write_text(f, number, e));
-        }
+        for (int k = 0; k < n; k++) TRY(file_print(f, e, ",%llu", (unsigned long long)*count++));
+        TRY(file_print(f, e, "\n"));
     }
-    TRY(write_text(f, "\n", e));
     return file_commit(f, e);
 }
 

@@ -2,24 +2,14 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include "array.h"
+#include "file.h"
 #include "mem.h"
 #include "text.h"
 
 enum { LIMIT = 16 << 20 }; /* bytes of cfg text: a thousand times the longest in use */
 
-/* Doubles an array when it is full. The old one stays valid on failure. */
-static int grow(void **array, int n, int *capacity, size_t size, struct err *e)
-{
-    if (n < *capacity) return OK;
-    int more = *capacity ? 2 * *capacity : 16;
-    void *p = mem_alloc((size_t)more, size);
-    if (!p) return fail(e, E_MEM, "no memory for the cfg");
-    if (n) memcpy(p, *array, (size_t)n * size);
-    mem_free(*array);
-    *array = p;
-    *capacity = more;
-    return OK;
-}
+static int no_memory(struct err *e) { return fail(e, E_MEM, "no memory for the cfg"); }
 
 static void drop_blanks(char *s)
 {
@@ -38,18 +28,14 @@ static int add_section(struct cfg *c, char *line, int number, struct err *e)
         return fail_at(e, E_CFG, c->path, number,
                        "expected a section name in brackets, as [net], got '%.60s'", line);
     line[n] = 0;
-    void *array = c->section;
-    TRY(grow(&array, c->n, &c->capacity, sizeof *c->section, e));
-    c->section = array;
+    if (array_grow(&c->section, (size_t)c->n, sizeof *c->section)) return no_memory(e);
     c->section[c->n++] = (struct cfg_section){ .name = line + 1, .line = number };
     return OK;
 }
 
 static int add_entry(struct cfg_section *s, struct cfg_entry entry, struct err *e)
 {
-    void *array = s->entry;
-    TRY(grow(&array, s->n, &s->capacity, sizeof *s->entry, e));
-    s->entry = array;
+    if (array_grow(&s->entry, (size_t)s->n, sizeof *s->entry)) return no_memory(e);
     s->entry[s->n++] = entry;
     return OK;
 }
@@ -93,11 +79,11 @@ static int adopt(struct cfg **out, const char *name, char *text, size_t n, struc
     struct cfg *c = mem_alloc(1, sizeof *c);
     if (!c) {
         mem_free(text);
-        return fail(e, E_MEM, "no memory for the cfg");
+        return no_memory(e);
     }
     c->text = text;
     c->path = mem_text(name, strlen(name));
-    int rc = c->path ? parse(c, n, e) : fail(e, E_MEM, "no memory for the cfg");
+    int rc = c->path ? parse(c, n, e) : no_memory(e);
     if (rc) {
         cfg_free(c);
         return rc;
@@ -119,22 +105,7 @@ int cfg_parse(struct cfg **out, const char *name, const char *text, size_t n, st
 {
     *out = NULL;
     char *copy = mem_text(text, n);
-    return copy ? adopt(out, name, copy, n, e) : fail(e, E_MEM, "no memory for the cfg");
-}
-
-/* Keeps a string as long as the cfg lives. */
-static int keep(struct cfg *c, char *s, struct err *e)
-{
-    char **more = s ? mem_alloc((size_t)c->nextra + 1, sizeof *more) : NULL;
-    if (!more) {
-        mem_free(s);
-        return fail(e, E_MEM, "no memory for -set");
-    }
-    if (c->nextra) memcpy(more, c->extra, (size_t)c->nextra * sizeof *more);
-    mem_free(c->extra);
-    c->extra = more;
-    c->extra[c->nextra++] = s;
-    return OK;
+    return copy ? adopt(out, name, copy, n, e) : no_memory(e);
 }
 
 static int set_entry(struct cfg_section *s, const char *key, const char *value, struct err *e)
@@ -150,8 +121,10 @@ static int set_entry(struct cfg_section *s, const char *key, const char *value, 
 
 int cfg_override(struct cfg *c, const char *assignment, struct err *e)
 {
+    if (array_grow(&c->extra, (size_t)c->nextra, sizeof *c->extra)) return no_memory(e);
     char *s = mem_text(assignment, strlen(assignment));
-    TRY(keep(c, s, e));
+    if (!s) return no_memory(e);
+    c->extra[c->nextra++] = s; /* the section points into it */
     drop_blanks(s);
     char *dot = strchr(s, '.'), *eq = strchr(s, '=');
     if (!dot || !eq || dot > eq || dot == s || eq == dot + 1 || !eq[1])

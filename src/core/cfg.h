@@ -17,7 +17,7 @@ struct cfg_section {
     const char *name; /* without brackets */
     int line;
     struct cfg_entry *entry;
-    int n, capacity;
+    int n;
 };
 struct cfg {
     char *path; /* for messages */
@@ -25,7 +25,7 @@ struct cfg {
     char **extra;
     int nextra;
     struct cfg_section *section;
-    int n, capacity;
+    int n;
 };
 
 /* Reads a file. The first section must be [net] or [network]. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "data/dataset.h"

@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include "core/mem.h"
 #include "core/rng.h"
-#include "core/text.h"
 #include "data/image.h"
 #include "data/label.h"
 #include "data/packed.h"

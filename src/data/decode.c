@@ -1,8 +1,8 @@
 /* Image files to planes of bytes: whose turn it is to decode, and binary PNM, which is read here. */
 #include <limits.h>
 #include <string.h>
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "data/decoder.h"
 #include "data/image.h"
 

@@ -9,40 +9,16 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include "core/array.h"
 #include "core/mem.h"
-#include "core/rng.h"
 #include "core/text.h"
+#include "core/rng.h"
 
 static int no_memory(struct err *e) { return fail(e, E_MEM, "not enough memory for the list of images"); }
 
 static int unreadable(const char *path, struct err *e)
 {
     return fail_at(e, E_FILE, path, 0, "the folder cannot be read: %s", strerror(errno));
-}
-
-static char *join(const char *folder, const char *name)
-{
-    size_t n = strlen(folder), m = strlen(name);
-    char *path = mem_alloc(n + m + 2, 1);
-    if (!path) return NULL;
-    memcpy(path, folder, n);
-    path[n] = '/';
-    memcpy(path + n + 1, name, m + 1);
-    return path;
-}
-
-/* Room for one more after n elements of `size` bytes; `array` is the address of the pointer to them. */
-static int make_space(void *array, size_t n, size_t size)
-{
-    void *old, *more;
-    size_t wanted;
-    if (n & (n - 1)) return OK; /* full at powers of two */
-    memcpy(&old, array, sizeof old);
-    if (mem_mul(n ? n : 1, 2, &wanted) || !(more = mem_alloc(wanted, size))) return E_MEM;
-    if (n) memcpy(more, old, n * size);
-    mem_free(old);
-    memcpy(array, &more, sizeof more);
-    return OK;
 }
 
 /* ---- what a folder holds ---- */
@@ -62,7 +38,7 @@ static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const 
 
 static int names_add(struct names *v, const char *name, struct err *e)
 {
-    if (make_space(&v->at, v->n, sizeof *v->at)) return no_memory(e);
+    if (array_grow(&v->at, v->n, sizeof *v->at)) return no_memory(e);
     v->at[v->n] = mem_text(name, strlen(name));
     return v->at[v->n++] ? OK : no_memory(e);
 }
@@ -123,7 +99,7 @@ static int add_image(struct walk *w, const char *path)
         return fail_at(w->e, E_FORMAT, path, 0,
                        "has a line break in its name, which no list can hold: rename it");
     if (f->n == INT_MAX) return fail(w->e, E_FORMAT, "%.200s: more than %d images", f->root, INT_MAX);
-    if (make_space(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(w->e);
+    if (array_grow(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(w->e);
     struct folder_image *x = &f->image[f->n];
     *x = (struct folder_image){ mem_text(path, strlen(path)), w->label, w->valid };
     if (!x->path) return no_memory(w->e);
@@ -164,7 +140,7 @@ static int walk_folder(struct walk *w, const char *path, const struct level *up)
     const struct level here = { up, st.st_dev, st.st_ino };
     int rc = names_read(&names, path, w->e);
     for (size_t i = 0; !rc && i < names.n; i++) {
-        char *inside = join(path, names.at[i]);
+        char *inside = text_format("%s/%s", path, names.at[i]);
         rc = inside ? walk_entry(w, inside, names.at[i], &here) : no_memory(w->e);
         mem_free(inside);
     }
@@ -205,7 +181,7 @@ static int enter_class(struct walk *w, const char *path, const char *name, const
         return fail_at(w->e, E_FORMAT, path, 0, "there is no class '%.60s' in %s: expected the same folders",
                        name, f->train);
     if (!w->valid) {
-        if (make_space(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(w->e);
+        if (array_grow(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(w->e);
         if (!(f->name[f->classes] = mem_text(name, strlen(name)))) return no_memory(w->e);
         f->classes++;
     }
@@ -225,7 +201,7 @@ static int read_classes(struct walk *w, const char *path)
     int rc = names_read(&names, path, w->e);
     for (size_t i = 0; !rc && i < names.n; i++) {
         const char *name = names.at[i];
-        char *inside = join(path, name);
+        char *inside = text_format("%s/%s", path, name);
         if (!inside)
             rc = no_memory(w->e);
         else if (*name != '.' && !stat(inside, &st) && S_ISDIR(st.st_mode))
@@ -245,7 +221,7 @@ static int read_classes(struct walk *w, const char *path)
 static int is_folder(const char *folder, const char *name, int *yes, struct err *e)
 {
     struct stat st;
-    char *path = join(folder, name);
+    char *path = text_format("%s/%s", folder, name);
     if (!path) return no_memory(e);
     *yes = !stat(path, &st) && S_ISDIR(st.st_mode);
     mem_free(path);
@@ -287,7 +263,7 @@ static int read_set(struct folder *f, const char *set, int valid, struct err *e)
 {
     struct walk w = { .f = f, .valid = valid, .e = e };
     if (!set) return read_classes(&w, f->root);
-    char *path = join(f->root, set);
+    char *path = text_format("%s/%s", f->root, set);
     int rc = path ? read_classes(&w, path) : no_memory(e);
     mem_free(path);
     return rc;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "data/folder.h"
@@ -25,12 +26,10 @@ static char **labels_make(const struct folder *f, const char *before, const char
 {
     char **label = mem_alloc((size_t)f->classes, sizeof *label);
     for (int k = 0; label && k < f->classes; k++) {
-        size_t capacity = strlen(before) + strlen(f->name[k]) + strlen(after) + 1;
-        if (!(label[k] = mem_alloc(capacity, 1))) {
+        if (!(label[k] = text_format("%s%s%s", before, f->name[k], after))) {
             labels_free(label, k);
             return NULL;
         }
-        snprintf(label[k], capacity, "%s%s%s", before, f->name[k], after);
         const char *trimmed = text_trim(label[k]); /* as the list will be read */
         memmove(label[k], trimmed, strlen(trimmed) + 1);
     }
@@ -76,10 +75,8 @@ static int labels_try(char ***label, const struct folder *f, const char *before,
 static int labels_in_parent(char ***label, const struct folder *f, struct err *e)
 {
     const char *slash = strrchr(f->root, '/');
-    size_t n = strlen(slash);
-    char *parent = mem_alloc(n + 2, 1);
+    char *parent = text_format("%s/", slash);
     if (!parent) return fail(e, E_MEM, "not enough memory");
-    snprintf(parent, n + 2, "%s/", slash);
     int rc = labels_try(label, f, parent, "/", e);
     mem_free(parent);
     return rc;
@@ -108,14 +105,6 @@ struct output {
     char *prefix; /* absolute */
     struct file file[FILES];
 };
-
-static char *with_ending(const char *prefix, const char *end)
-{
-    size_t capacity = strlen(prefix) + strlen(end) + 1;
-    char *path = mem_alloc(capacity, 1);
-    if (path) snprintf(path, capacity, "%s%s", prefix, end);
-    return path;
-}
 
 /* Values of a .data file end at a line break, or at a blank with a # after it. */
 static int check_prefix(const char *prefix, struct err *e)
@@ -159,7 +148,7 @@ static int open_file(struct file *f, const char *path, int replace, struct err *
 static int open_files(struct output *o, int replace, struct err *e)
 {
     for (int i = 0; i < FILES; i++) {
-        char *path = with_ending(o->prefix, ending[i]);
+        char *path = text_format("%s%s", o->prefix, ending[i]);
         int rc = path ? open_file(&o->file[i], path, replace, e) : fail(e, E_MEM, "not enough memory");
         mem_free(path);
         if (rc) return rc;

@@ -1,8 +1,8 @@
 #include "stream.h"
 #include <string.h>
 #include <unistd.h>
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 
 static const uint64_t DEFLATE_RATIO = 1032; /* the most that deflate expands, zlib's technical notes */
 

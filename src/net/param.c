@@ -1,6 +1,7 @@
 #include "param.h"
 #include <math.h>
 #include <string.h>
+#include "core/array.h"
 #include "core/mem.h"
 #include "core/rng.h"
 
@@ -84,17 +85,10 @@ void params_destroy(struct net *n)
 
 struct param *params_add(struct net *n, const struct param *declared)
 {
-    enum { MORE = 64 };
     struct param *p = mem_alloc(1, sizeof *p);
-    if (p && n->nparam % MORE == 0) {
-        struct param **grown = mem_alloc((size_t)n->nparam + MORE, sizeof *grown);
-        if (!grown) {
-            mem_free(p);
-            return NULL;
-        }
-        if (n->nparam) memcpy(grown, n->param, (size_t)n->nparam * sizeof *grown);
-        mem_free(n->param);
-        n->param = grown;
+    if (p && array_grow(&n->param, (size_t)n->nparam, sizeof *n->param)) {
+        mem_free(p);
+        return NULL;
     }
     if (!p) return NULL;
     *p = *declared;

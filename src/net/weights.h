@@ -1,7 +1,7 @@
 /* Files of parameters: .weights, which is Darknet's format, and the net's part of a training state. */
 #ifndef NET_WEIGHTS_H
 #define NET_WEIGHTS_H
-#include "core/text.h"
+#include "core/file.h"
 #include "net/model.h"
 
 /* Reads a .weights file. *layers gets the number of layers that were loaded completely. A file that ends

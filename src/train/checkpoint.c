@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 #include "core/mem.h"
+#include "core/text.h"
 
 static const char magic[8] = "DNSTATE";
 enum { VERSION = 2 };
@@ -21,23 +22,15 @@ struct header {
 
 /* ---- names ---- */
 
-static char *join(const char *backup, const char *base, const char *end)
-{
-    size_t n = strlen(backup) + strlen(base) + strlen(end) + 2;
-    char *path = mem_alloc(n, 1);
-    const char *slash = *backup && backup[strlen(backup) - 1] == '/' ? "" : "/";
-    if (path) snprintf(path, n, "%s%s%s%s", backup, slash, base, end);
-    return path;
-}
-
 int files_open(struct files *f, const char *backup, const char *base, struct err *e)
 {
     static const char *const end[FILES] = {
         [LAST] = "_last.weights",   [STATE] = "_last.state",    [BEST] = "_best.weights",
         [FINAL] = "_final.weights", [METRICS] = "_metrics.csv", [LOCK] = "_last.state.lock"
     };
+    const char *slash = *backup && backup[strlen(backup) - 1] == '/' ? "" : "/";
     for (int i = 0; i < FILES; i++)
-        if (!(f->path[i] = join(backup, base, end[i])))
+        if (!(f->path[i] = text_format("%s%s%s%s", backup, slash, base, end[i])))
             return fail(e, E_MEM, "no memory for the names of the files in %.200s", backup);
     return OK;
 }

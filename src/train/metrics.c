@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -26,12 +27,6 @@ static int is_kept(const char *row, uint64_t keep)
     return comma && commas == 13 && strtoull(comma + 1, NULL, 10) <= keep;
 }
 
-static int write_line(struct file *f, const char *s, struct err *e)
-{
-    TRY(file_write(f, s, strlen(s), e));
-    return file_write(f, "\n", 1, e);
-}
-
 /* The text must begin with our header: no other file is ever cut. */
 static int copy_kept(struct file *f, char *text, uint64_t keep, struct err *e)
 {
@@ -41,9 +36,9 @@ static int copy_kept(struct file *f, char *text, uint64_t keep, struct err *e)
     if (first && *first && strcmp(first, header))
         return fail_at(e, E_FORMAT, f->path, 0,
                        "exists and is not a metrics file; give another name with -metrics");
-    TRY(write_line(f, header, e));
+    TRY(file_print(f, e, "%s\n", header));
     for (const char *row; (row = lines_next(&l));)
-        if (is_kept(row, keep)) TRY(write_line(f, row, e));
+        if (is_kept(row, keep)) TRY(file_print(f, e, "%s\n", row));
     return file_commit(f, e);
 }
 

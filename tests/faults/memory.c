@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "test.h"
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "data/dataset.h"
 #include "darknet.h"
 #include "data/folder.h"

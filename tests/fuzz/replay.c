@@ -3,8 +3,8 @@
 #include "fuzz.h"
 #include <dirent.h>
 #include "test.h"
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 
 static const char *corpus = "tests/fuzz/corpus";
 

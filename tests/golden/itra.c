@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/ref/match.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "net/net.h"

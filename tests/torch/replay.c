@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/text.h"

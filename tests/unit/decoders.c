@@ -2,8 +2,8 @@
  * PNGs of every kind; reduced images; damaged files; and that the loader's bytes do not depend on its
  * workers. Built where TURBOJPEG=1 or OPENCV=1 only; run from the top of the tree. */
 #include "test.h"
+#include "core/file.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "data/decoder.h"
 #include "data/image.h"
 #include "data/loader.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 /* last: cmocka has a macro called fail */
