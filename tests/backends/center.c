@@ -15,12 +15,12 @@ static double center_run(struct rig *r, const struct center_case *k, const struc
     struct step_state now = { .iteration = 3, .ce_average = -1 };
     struct op_plan p;
     struct err e;
-    void *then = rig_alloc(r, sizeof now), *loss = rig_alloc(r, sizeof(double));
+    void *on_device = rig_alloc(r, sizeof now), *loss = rig_alloc(r, sizeof(double));
     double value;
-    r->be->ops->upload(r->be, then, &now, sizeof now);
+    r->be->ops->upload(r->be, on_device, &now, sizeof now);
     assert_int_equal(ops->plan(r->be, &d, &p, &e), OK);
     const struct op_context *context =
-        WITH(rig_alloc(r, p.scratch_bytes), .state = then, .label = label, .scored = k->scored,
+        WITH(rig_alloc(r, p.scratch_bytes), .state = on_device, .label = label, .scored = k->scored,
              .add = !k->move, .reuse_detached = k->reuse_detached);
     assert_int_equal(ops->forward(&p, context, x->data, state, loss), OK);
     r->be->ops->download(r->be, &value, loss, sizeof value);

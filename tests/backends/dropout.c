@@ -15,17 +15,17 @@ static void drop(struct rig *r, const void *arg)
                   y = { .shape = k->in };
     struct dropout_desc d = { &x, k->rows_back, 0.3, 77 };
     struct step_state now = { .step = 5 };
-    void *then = rig_alloc(r, sizeof now);
-    r->be->ops->upload(r->be, then, &now, sizeof now);
+    void *on_device = rig_alloc(r, sizeof now);
+    r->be->ops->upload(r->be, on_device, &now, sizeof now);
     assert_int_equal(r->be->ops->dropout->plan(r->be, &d, &y, &p, &e), OK);
     void *scratch = rig_alloc(r, p.scratch_bytes);
     rig_fill(r, &x, 1);
     rig_fill(r, &y, 0);
-    assert_int_equal(r->be->ops->dropout->forward(&p, WITH(scratch, .state = then), x.data, y.data), OK);
+    assert_int_equal(r->be->ops->dropout->forward(&p, WITH(scratch, .state = on_device), x.data, y.data), OK);
     rig_keep_tensor(r, "y", &y, y.shape.n);
     struct tensor gy = rig_gradient(r, &y, 2), gx = rig_gradient(r, &x, k->add ? 3 : 0);
     assert_int_equal(
-        r->be->ops->dropout->backward(&p, WITH(scratch, .state = then), gy.data, gx.data, k->add), OK);
+        r->be->ops->dropout->backward(&p, WITH(scratch, .state = on_device), gy.data, gx.data, k->add), OK);
     rig_keep_tensor(r, "gx", &gx, k->rows_back);
     op_destroy(&p);
     op_destroy(&p);

@@ -19,7 +19,7 @@ struct match_bed {
     struct tensor x, gx;
     int *label, *dev_label;
     struct step_state now;
-    void *then;
+    void *on_device;
     double value;
 };
 
@@ -47,7 +47,7 @@ static void match_step(struct rig *r, struct match_bed *t, uint64_t s)
     for (size_t i = 0; i < rows; i++) t->label[i] = (int)rng_below(40 + s, i, (uint64_t)k->classes + 2) - 1;
     r->be->ops->upload(r->be, t->dev_label, t->label, rows * sizeof(int));
     t->now = (struct step_state){ .iteration = 6 + s, .ce_average = s ? -1 : .5 };
-    r->be->ops->upload(r->be, t->then, &t->now, sizeof t->now);
+    r->be->ops->upload(r->be, t->on_device, &t->now, sizeof t->now);
 }
 
 static void match_run(struct rig *r, struct match_bed *t, const struct op_plan *p, void *kept,
@@ -55,7 +55,7 @@ static void match_run(struct rig *r, struct match_bed *t, const struct op_plan *
 {
     double *loss = rig_alloc(r, sizeof *loss);
     const struct match_ops *ops = r->be->ops->match;
-    const struct op_context *context = WITH(rig_alloc(r, p->scratch_bytes), .state = t->then,
+    const struct op_context *context = WITH(rig_alloc(r, p->scratch_bytes), .state = t->on_device,
                                             .label = t->dev_label, .reuse_detached = t->k->reuse_detached);
     assert_int_equal(ops->forward(p, context, t->x.data, old, loss, kept), OK);
     r->be->ops->download(r->be, &t->value, loss, sizeof *loss);
@@ -72,7 +72,7 @@ static struct match_bed match_bed(struct rig *r, const struct match_case *k)
     rig_fill(r, &t.x, 1);
     t.label = rig_host(r, (size_t)s.n, sizeof(int));
     t.dev_label = rig_alloc(r, (size_t)s.n * sizeof(int));
-    t.then = rig_alloc(r, sizeof t.now);
+    t.on_device = rig_alloc(r, sizeof t.now);
     return t;
 }
 

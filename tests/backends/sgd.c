@@ -13,10 +13,10 @@ static void update(struct rig *r, const void *arg)
     struct op_plan p;
     struct step_state now = { .rate = .1 };
     struct err e;
-    void *then = rig_alloc(r, sizeof now);
-    r->be->ops->upload(r->be, then, &now, sizeof now);
+    void *on_device = rig_alloc(r, sizeof now);
+    r->be->ops->upload(r->be, on_device, &now, sizeof now);
     assert_int_equal(r->be->ops->sgd->plan(r->be, &d, &p, &e), OK);
-    assert_int_equal(r->be->ops->sgd->update(&p, then), OK);
+    assert_int_equal(r->be->ops->sgd->update(&p, on_device), OK);
     rig_keep_vector(r, "w", w, n);
     rig_keep_vector(r, "v", v, n);
     rig_keep_vector(r, "w of the second", w2, few);
@@ -49,22 +49,21 @@ static void guarded(void **state)
     const struct sgd_ops *ops = r.be->ops->sgd;
     real w[4] = { 1, 2, 3, 4 }, g[4] = { 1, 1, 1, 1 }, got[4];
     void *at[3] = { rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w) };
-    struct step_state *then = rig_alloc(&r, sizeof now);
+    struct step_state *on_device = rig_alloc(&r, sizeof now);
     const struct sgd_item item = { at[0], at[1], at[2], sizeof w, NULL, 1, 0 };
     struct sgd_desc d = { &item, 1, 0, 1 };
     assert_int_equal(ops->plan(r.be, &d, &p, &e), OK);
     r.be->ops->upload(r.be, at[0], w, sizeof w);
     r.be->ops->upload(r.be, at[1], (const real[4]){ 0 }, sizeof w);
-    r.be->ops->upload(r.be, then, &now, sizeof now);
-    for (int step = 0; ops->guard && step < 3;
-         step++) { /* one that is good, one that is not, one that is good */
+    r.be->ops->upload(r.be, on_device, &now, sizeof now);
+    for (int step = 0; ops->guard && step < 3; step++) { /* the second gradient is not finite */
         g[2] = step == 1 ? (real)INFINITY : 1;
         r.be->ops->upload(r.be, at[2], g, sizeof g);
-        assert_int_equal(ops->guard(&p, then), OK);
-        assert_int_equal(ops->update(&p, then), OK);
+        assert_int_equal(ops->guard(&p, on_device), OK);
+        assert_int_equal(ops->update(&p, on_device), OK);
         r.be->ops->download(r.be, got, at[0], sizeof got);
         for (int i = 0; i < 4; i++) assert_true(fabs((double)(got[i] - (w[i] - (real).1))) < 1e-6);
-        r.be->ops->download(r.be, &now, then, sizeof now);
+        r.be->ops->download(r.be, &now, on_device, sizeof now);
         assert_int_equal(now.stop, step ? STOP_GRADIENT : 0);
     }
     op_destroy(&p);
