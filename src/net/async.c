@@ -104,7 +104,7 @@ void async_end_capture(struct program *p, const struct step *s, int rc, struct e
     ops->capture_destroy(*captured);
     *captured = NULL;
     p->async->failed = 1;
-    note(&n->notes, "a step cannot be recorded, which makes steps slower: %s", e->msg);
+    note(&n->notes, "a step cannot be captured, which makes training slower: %s", e->msg);
 }
 
 const struct capture *async_captured(const struct program *p, const struct step *s)

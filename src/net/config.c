@@ -33,7 +33,8 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, gamma, 1, -1e6, 1e6, "policy=exp and sigmoid"),
     REAL_KEY(net_config, learning_rate_min, 1e-5, 0, 1e6, "policy=sgdr: lowest rate"),
     INT_KEY(net_config, sgdr_cycle, 0, 0, BIG, "policy=sgdr: iterations of the first cycle (0: max_batches)"),
-    REAL_KEY(net_config, sgdr_mult, 2, 1, 1e6, "policy=sgdr: each cycle is so many times longer"),
+    REAL_KEY(net_config, sgdr_mult, 2, 1, 1e6,
+             "policy=sgdr: factor from the length of one cycle to the next"),
     INT_KEY(net_config, max_crop, 0, 0, 1 << 16,
             "augmentation: longest scaled shorter side, pixels (0: 2*width)"),
     INT_KEY(net_config, min_crop, 0, 0, 1 << 16,
@@ -47,7 +48,7 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, hue, 0, 0, 1, "augmentation: hue shift either way, in turns"),
     INT_KEY(net_config, flip, 1, 0, 1, "augmentation: 1: mirror half of the images"),
     INT_KEY(net_config, pad_crop, 0, 0, 1 << 12,
-            "augmentation: pad by so many black pixels, then crop at random, instead of scaling (stock "
+            "augmentation: pad by this many black pixels, then crop at random, instead of scaling (stock "
             "Darknet ignores this key)"),
     LIST_KEY(net_config, mean, -1e6, 1e6,
              "per channel, subtracted from values in [0,1] (stock Darknet ignores this key)"),
@@ -57,8 +58,9 @@ const struct key net_config_keys[] = {
         "initial weights; pytorch: uniform in +-1/sqrt(fan-in), biases too (stock Darknet ignores this key)"),
     WORD_KEY(net_config, precision, PRECISION_FP32, precision_names,
              "what the net computes in: tf32 and bf16 on GPUs only (stock Darknet ignores this key)"),
-    REAL_KEY(net_config, bn_momentum, 0.01, 0, 1,
-             "pace of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
+    REAL_KEY(
+        net_config, bn_momentum, 0.01, 0, 1,
+        "momentum of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
     REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
              "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
     REAL_KEY(net_config, valid_every, 1, 0, 1e6,
@@ -156,7 +158,7 @@ static void note_oddities(const struct net_config *c, const char *path, const st
     if (c->max_batches && c->burn_in >= c->max_batches)
         note(notes, "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never gets to learning_rate",
              path, c->burn_in, c->max_batches);
-    if (c->learning_rate == 0) note(notes, "%s: learning_rate=0: nothing will be learnt", path);
+    if (c->learning_rate == 0) note(notes, "%s: learning_rate=0: no weight will change", path);
 }
 
 int config_read(struct net_config *c, struct cfg *cfg, const struct backend *be, const struct notes *notes,

@@ -165,7 +165,7 @@ static void find_last(struct program *p)
                 p->node[j].l.last = 0;
 }
 
-/* A layer whose loss can do nothing is a mistake in the cfg, and not to be trained with in silence. */
+/* A layer whose loss has no effect is a mistake in the cfg: better refused than ignored. */
 static int check_losses(const struct program *p, struct err *e)
 {
     for (int i = 0; i < p->n; i++) {

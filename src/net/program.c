@@ -18,8 +18,8 @@ static int check_goal(const struct program *p, struct err *e)
             return OK;
     }
     const struct layer *l = &p->node[p->n - 1].l;
-    return layer_fail(l, e,
-                      "is the last layer, and nothing is to be learnt: end the cfg with [softmax] or [cost]");
+    return layer_fail(
+        l, e, "is the last layer, so there is no loss to train on: end the cfg with [softmax] or [cost]");
 }
 
 static int keep_features(struct program *p, struct err *e)

@@ -53,12 +53,12 @@ static int add_up(const struct trainer *t, const struct pending *it, struct tota
 static double throughput_add(struct throughput *p, double seconds)
 {
     p->clock += seconds;
-    p->at[++p->n % (PACE_WINDOW + 1)] = p->clock;
-    uint64_t k = p->n < PACE_WINDOW ? p->n : PACE_WINDOW;
-    return (p->clock - p->at[(p->n - k) % (PACE_WINDOW + 1)]) / (double)k;
+    p->at[++p->n % (THROUGHPUT_WINDOW + 1)] = p->clock;
+    uint64_t k = p->n < THROUGHPUT_WINDOW ? p->n : THROUGHPUT_WINDOW;
+    return (p->clock - p->at[(p->n - k) % (THROUGHPUT_WINDOW + 1)]) / (double)k;
 }
 
-/* Seconds to max_batches at the present pace, with the validations on the way. */
+/* Seconds to max_batches at the present throughput, with the validations on the way. */
 static double eta(const struct trainer *t, uint64_t iteration, double per_iteration)
 {
     const struct net_config *c = &t->net->config;
@@ -111,9 +111,8 @@ static void watch_collapse(struct trainer *t, const struct train_line *l)
     p->marks |= HAS_WARNED;
     note(&t->net->notes,
          "warning: for %d iterations the CE has been that of guessing (%.4f = ln %d) or worse, with [itra] "
-         "at work: "
-         "the features may have collapsed. In [itra] try a lower lambda, warmup=auto, root=0; in [net] a "
-         "larger batch",
+         "at work: the features may have collapsed. In [itra] try a lower lambda, warmup=auto, root=0; in "
+         "[net] a larger batch",
          STUCK_LIMIT, chance, t->net->classes);
 }
 
@@ -146,7 +145,7 @@ int trainer_full(const struct trainer *t)
     return t->npending && t->npending >= step_max_in_flight(t->pending[t->npending - 1].program);
 }
 
-/* Iterations that were waited for together took equally long, as far as anybody knows. */
+/* Iterations that were waited for together are taken to have been equally long. */
 int trainer_drain(struct trainer *t, struct err *e)
 {
     int n = t->npending;

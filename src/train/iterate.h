@@ -1,4 +1,4 @@
-/* One iteration: forward and back over its sub-mini-batches, the update, and what is reported of it. */
+/* One iteration: its sub-mini-batches, the update after them, and what is reported. */
 #ifndef TRAIN_ITERATE_H
 #define TRAIN_ITERATE_H
 #include "data/loader.h"
@@ -8,12 +8,13 @@
 #include "train/metrics.h"
 #include "train/report.h"
 
-enum { PACE_WINDOW = 32 };
+enum { THROUGHPUT_WINDOW = 32 };
 
 /* Time spent in the latest iterations, loading included and validation not. */
 struct throughput {
-    double clock, at[PACE_WINDOW + 1]; /* a ring of readings of the clock, which starts at 0 */
-    uint64_t n;                        /* iterations so far */
+    double clock;                     /* starts at 0 */
+    double at[THROUGHPUT_WINDOW + 1]; /* a ring of readings of the clock */
+    uint64_t n;                       /* iterations so far */
 };
 
 /* An iteration that was submitted and not yet reported. */
@@ -35,7 +36,7 @@ struct trainer {
     struct loader *loader;
     struct files files;
     struct lock lock;
-    int saved; /* this run has written files.last */
+    int saved; /* this run has written files.path[LAST] */
     struct metrics metrics;
     struct progress p;
     struct throughput throughput;
@@ -49,7 +50,7 @@ double trainer_epoch(const struct trainer *, uint64_t seen);
 /* Submits and counts one iteration. After a failure the weights are those of the iteration before. */
 int trainer_iterate(struct trainer *, struct err *);
 int trainer_full(const struct trainer *); /* no more may be submitted before trainer_drain */
-/* Waits for what was submitted and reports it, an iteration after the other. After a failure the counters and
+/* Waits for what was submitted and reports it, one iteration after another. After a failure the counters and
  * the weights are those before the iteration that failed. */
 int trainer_drain(struct trainer *, struct err *);
 

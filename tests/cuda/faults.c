@@ -99,7 +99,7 @@ static void steps_that_cannot_be_recorded(void **state)
         struct err e = { 0 };
         device_records = i;
         ok(train(&t, &s, 0, &e), &e);
-        const char *told = strstr(t.notes, "cannot be recorded");
+        const char *told = strstr(t.notes, "cannot be captured");
         assert_true(!told == !i);
         if (told) assert_non_null(strstr(told, "slower: recording a step: not on the host\n"));
         tiny_close(&t);
@@ -135,10 +135,10 @@ static void what_a_recording_has_fixed(void **state)
     s.label = NULL;
     refused(step_submit(t.p, &s, &e), E_ARG, &e, "without labels");
     s.label = label;
-    assert_null(strstr(t.notes, "cannot be recorded"));
+    assert_null(strstr(t.notes, "cannot be captured"));
     s.reuse_detached = 0;
     ok(step_submit(t.p, &s, &e), &e);
-    assert_non_null(strstr(t.notes, "cannot be recorded"));
+    assert_non_null(strstr(t.notes, "cannot be captured"));
     device_records = 0;
     tiny_close(&t);
 }

@@ -401,8 +401,9 @@ static void losses_out_of_place(void **state)
     bad(NET(4) CONV(2) HEAD "[center]\n", "[center] must stand before the classifier");
     bad(NET(4) "[itra]\n" CONV(2) HEAD, "[itra] no layer that learns comes before it");
     bad(NET(4) CONV(2) "[cost]\n" CONV(2) HEAD, "[cost] must be the last layer");
-    opens_for_training(NET(4) CONV(2), "is the last layer, and nothing is to be learnt");
-    opens_for_training(NET(4) CONV(2) HEAD "[dropout]\n", "is the last layer, and nothing is to be learnt");
+    opens_for_training(NET(4) CONV(2), "is the last layer, so there is no loss to train on");
+    opens_for_training(NET(4) CONV(2) HEAD "[dropout]\n",
+                       "is the last layer, so there is no loss to train on");
 }
 
 /* ---- the second mini-batch ---- */
