@@ -41,17 +41,11 @@ static int inputs(const struct layer *l, int *at, int capacity, struct err *e)
     return at[1] < 0 ? at[1] : 2;
 }
 
-/* One size must be a whole multiple of the other, by the same factor on both axes. */
-static int factors_fit(struct shape a, struct shape b)
-{
-    if (b.w >= a.w) return b.w % a.w == 0 && b.h % a.h == 0 && b.w / a.w == b.h / a.h;
-    return a.w % b.w == 0 && a.h % b.h == 0 && a.w / b.w == a.h / b.h;
-}
-
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     struct shape a = l->in[0]->x.shape, b = l->in[1]->x.shape;
-    if (!factors_fit(a, b))
+    int up, down;
+    if (!add_factors(a, b, &up, &down))
         return layer_fail(
             l, e, "cannot add a map of %dx%d to one of %dx%d: one size must be a whole multiple of the other",
             b.w, b.h, a.w, a.h);

@@ -10,6 +10,7 @@ struct add {
     float alpha, beta;
     int add_a, add_b;
     struct shape a, b;
+    int up, down;                    /* see add_factors */
     struct memory_format of_a, of_b; /* the result has that of a */
     int same, moved;                 /* shapes are equal; but the memory order of b is another */
     size_t at_b, at_g; /* in scratch: b or its gradient in a's order; the gradient before the activation */
@@ -26,12 +27,11 @@ static int add_plan(struct backend *be, const struct add_desc *d, struct tensor 
 {
     TRY(op_plan_init(plan, sizeof(struct add), e));
     struct shape a = d->a->shape, b = d->b->shape;
-    int up = a.w > b.w ? a.w / b.w : 1, down = b.w > a.w ? b.w / a.w : 1;
-    if ((size_t)a.w * (size_t)down != (size_t)b.w * (size_t)up ||
-        (size_t)a.h * (size_t)down != (size_t)b.h * (size_t)up)
+    int up, down;
+    if (!add_factors(a, b, &up, &down))
         return fail(e, E_ARG,
-                    "maps of %d x %d and %d x %d cannot be added: one must be a whole multiple of the other",
-                    a.w, a.h, b.w, b.h);
+                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
+                    a.h, b.w, b.h);
     TRY(format_tensor(out, d->a->layout, e));
     struct add *s = plan->self;
     *s = (struct add){ .cpu = cpu_of(be),
@@ -45,6 +45,8 @@ static int add_plan(struct backend *be, const struct add_desc *d, struct tensor 
                        .add_b = d->add_b,
                        .a = a,
                        .b = b,
+                       .up = up,
+                       .down = down,
                        .of_b = format_of(b, d->b->layout) };
     s->same = a.c == b.c && a.h == b.h && a.w == b.w;
     s->moved = s->same && !order_same(a, d->a->layout, d->b->layout);
@@ -151,8 +153,7 @@ static void overlap_rows(void *ctx, size_t first, size_t last)
 {
     const struct overlap *k = ctx;
     const struct add *s = k->s;
-    size_t up = s->a.w > s->b.w ? (size_t)(s->a.w / s->b.w) : 1,
-           down = s->b.w > s->a.w ? (size_t)(s->b.w / s->a.w) : 1;
+    size_t up = (size_t)s->up, down = (size_t)s->down;
     size_t aw = (size_t)s->a.w, bw = (size_t)s->b.w, width = aw < bw ? aw : bw;
     size_t channels = s->of_a.c < s->of_b.c ? s->of_a.c : s->of_b.c,
            pixels = s->of_a.hw < s->of_b.hw ? s->of_a.hw : s->of_b.hw;

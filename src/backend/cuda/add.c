@@ -14,12 +14,12 @@ static int plan(struct backend *be, const struct add_desc *d, struct tensor *out
                 struct err *e)
 {
     const struct shape a = d->a->shape, b = d->b->shape;
-    int up = a.w > b.w ? a.w / b.w : 1, down = b.w > a.w ? b.w / a.w : 1;
+    int up, down;
     TRY(op_plan_init(p, sizeof(struct add), e));
-    if (a.w * down != b.w * up || (int64_t)a.h * down != (int64_t)b.h * up)
+    if (!add_factors(a, b, &up, &down))
         return fail(e, E_ARG,
-                    "addition of maps of %d x %d and %d x %d: one size must be a whole multiple of the other",
-                    a.w, a.h, b.w, b.h);
+                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
+                    a.h, b.w, b.h);
     TRY(cuda_tensor(out, cuda_is_bf16(d->a), e));
     *(struct add *)p->self = (struct add){
         .cu = cuda_of(be),

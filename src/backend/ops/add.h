@@ -14,6 +14,15 @@ struct add_desc {
     int train, rows_back;
     int add_a, add_b; /* the `add` of either gradient */
 };
+/* Whole-number factors of the sizes: a.w * down = b.w * up, one of them 1, and the same of h. 0: there are
+ * none. */
+static inline int add_factors(struct shape a, struct shape b, int *up, int *down)
+{
+    *up = a.w > b.w ? a.w / b.w : 1;
+    *down = b.w > a.w ? b.w / a.w : 1;
+    return a.w * *down == b.w * *up && (int64_t)a.h * *down == (int64_t)b.h * *up;
+}
+
 struct add_ops {
     int (*plan)(struct backend *, const struct add_desc *, struct tensor *out, struct op_plan *,
                 struct err *);

@@ -13,14 +13,13 @@ static int plan(struct backend *be, const struct add_desc *d, struct tensor *out
                 struct err *e)
 {
     (void)be;
-    struct shape a = d->a->shape, b = d->b->shape;
-    int up = a.w > b.w ? a.w / b.w : 1, down = b.w > a.w ? b.w / a.w : 1;
-    const struct add s = { *d, a, b, up, down };
+    struct add s = { *d, d->a->shape, d->b->shape, 1, 1 };
+    int fits = add_factors(s.a, s.b, &s.up, &s.down);
     TRY(ref_plan(p, &s, sizeof s, out, e));
-    if (a.w * down != b.w * up || (ptrdiff_t)a.h * down != (ptrdiff_t)b.h * up)
+    if (!fits)
         return fail(e, E_ARG,
-                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
-                    a.h, b.w, b.h);
+                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other",
+                    s.a.w, s.a.h, s.b.w, s.b.h);
     p->fused = 1;
     return OK;
 }
