@@ -103,9 +103,9 @@ int session_open_valid(struct session *, const char *weights, int features, stru
 int cli_workers(const struct cli *); /* loader threads */
 int cli_top(const struct cli *, const struct session *);
 
-/* What the [itra] sections of a training mean for this batch size: lines on stdout, warnings, errors.
- * *active: one has lambda > 0. */
-int startup_itra(const struct session *, int *active, struct err *);
+/* What the [itra] sections of a training mean for this batch size: lines on stdout, warnings. Returns whether
+ * one of them has lambda > 0. */
+int startup_itra(const struct session *);
 void startup_lines(const struct session *, const struct cli *, const char *base, int images);
 
 #endif

@@ -11,56 +11,38 @@
 
 static const size_t cfg_limit = (size_t)1 << 26;
 
+enum { LINE = 4000 }; /* bytes of a line without blanks */
+
 struct stripper {
     const char *path;
     struct cfg *cfg; /* the same text, parsed */
-    int *removed;    /* by layer */
     int *kept;       /* by layer: how many layers up to and including it stay */
-    int n;           /* layers */
-    char *out;
-    size_t used, capacity;
+    char *out;       /* never longer than the text: numbers of layers only shrink */
+    size_t used;
 };
 
-/* ---- output ---- */
-
-static int put(struct stripper *s, const char *text, struct err *e)
+static int is_removed(const struct stripper *s, int layer)
 {
-    size_t n = strlen(text);
-    if (s->used + n + 1 > s->capacity) {
-        size_t capacity = 2 * s->capacity + n + 1;
-        char *more = mem_alloc(capacity, 1);
-        if (!more) return fail(e, E_MEM, "no memory for a cfg of %zu bytes", capacity);
-        if (s->used) memcpy(more, s->out, s->used);
-        mem_free(s->out);
-        s->out = more;
-        s->capacity = capacity;
-    }
-    memcpy(s->out + s->used, text, n + 1);
-    s->used += n;
-    return OK;
+    return layer >= 0 && s->kept[layer] == (layer ? s->kept[layer - 1] : 0);
 }
 
-static int put_line(struct stripper *s, const char *text, struct err *e)
+static void put(struct stripper *s, const char *text, const char *end)
 {
-    TRY(put(s, text, e));
-    return put(s, "\n", e);
+    s->used += (size_t)sprintf(s->out + s->used, "%s%s", text, end);
 }
 
 /* ---- renumbering ---- */
 
 static int number_layers(struct stripper *s, struct err *e)
 {
-    int kept = 0;
-    s->n = s->cfg->n - 1;
-    s->removed = mem_alloc((size_t)s->n, sizeof *s->removed);
-    s->kept = mem_alloc((size_t)s->n, sizeof *s->kept);
-    if (!s->removed || !s->kept) return fail(e, E_MEM, "no memory for %d layers", s->n);
-    for (int i = 0; i < s->n; i++) {
+    int n = s->cfg->n - 1, kept = 0;
+    s->kept = mem_alloc((size_t)n, sizeof *s->kept);
+    if (!s->kept) return fail(e, E_MEM, "no memory for %d layers", n);
+    for (int i = 0; i < n; i++) {
         const struct cfg_section *x = &s->cfg->section[i + 1];
         const struct layer_ops *ops = layer_find(x->name);
         if (!ops) return fail_at(e, E_CFG, s->path, x->line, "unknown section [%.60s]", x->name);
-        s->removed[i] = (ops->flags & LAYER_TRAIN_ONLY) != 0;
-        s->kept[i] = kept += !s->removed[i];
+        s->kept[i] = kept += !(ops->flags & LAYER_TRAIN_ONLY);
     }
     return OK;
 }
@@ -79,23 +61,20 @@ static int renumber(const struct stripper *s, int layer, int line, long v, long 
     return OK;
 }
 
-/* Rewrites a comma-separated list; *changed says whether any number is another one now. */
+/* Rewrites a comma-separated list; *changed says whether any number is another one now. `out` has room for as
+ * many bytes as the list. */
 static int renumber_list(const struct stripper *s, int layer, int line, const char *list, char *out,
-                         size_t capacity, int *changed, struct err *e)
+                         int *changed, struct err *e)
 {
-    size_t n = 0;
-    *changed = 0;
     for (const char *at = list; *at && *at != '#';) {
         char *end;
         long v = strtol(at, &end, 10), to = 0;
-        if (end == at) return fail_at(e, E_CFG, s->path, line, "'%.40s': expected numbers of layers", list);
+        if (end == at || (*end && *end != ',' && *end != '#'))
+            return fail_at(e, E_CFG, s->path, line, "'%.40s': expected numbers of layers", list);
         TRY(renumber(s, layer, line, v, &to, e));
         *changed |= to != v;
-        n += (size_t)snprintf(out + n, n < capacity ? capacity - n : 0, "%s%ld", n ? "," : "", to);
-        if (n >= capacity) return fail_at(e, E_CFG, s->path, line, "the list of layers is too long");
+        out += sprintf(out, "%s%ld", at == list ? "" : ",", to);
         at = end + (*end == ',');
-        if (end == at && *at && *at != '#')
-            return fail_at(e, E_CFG, s->path, line, "'%.40s': expected numbers of layers", list);
     }
     return OK;
 }
@@ -111,24 +90,25 @@ static void squeeze(char *to, size_t capacity, const char *line)
     to[n] = 0;
 }
 
-static int refers(const struct cfg_section *section, const char *squeezed)
+/* The key of a line that refers to layers, or NULL. */
+static const struct key *find_reference(const struct cfg_section *section, const char *squeezed)
 {
-    const struct layer_ops *ops = layer_find(section->name);
-    if (!strcmp(ops->name, "route")) return !strncmp(squeezed, "layers=", 7);
-    return !strcmp(ops->name, "shortcut") && !strncmp(squeezed, "from=", 5);
+    size_t n = strcspn(squeezed, "=");
+    for (const struct key *k = layer_find(section->name)->keys; k && k->name; k++)
+        if (k->type == KEY_REFS && strlen(k->name) == n && !strncmp(k->name, squeezed, n)) return k;
+    return NULL;
 }
 
 static int put_key(struct stripper *s, int layer, int number, const char *line, const char *squeezed,
                    struct err *e)
 {
-    char list[2000];
+    char list[LINE];
     int changed = 0;
-    const char *equals = strchr(squeezed, '=');
-    if (layer < 0 || !equals || !refers(&s->cfg->section[layer + 1], squeezed)) return put_line(s, line, e);
-    TRY(renumber_list(s, layer, number, equals + 1, list, sizeof list, &changed, e));
-    if (!changed) return put_line(s, line, e);
-    TRY(put(s, strchr(squeezed, 'l') == squeezed ? "layers=" : "from=", e));
-    return put_line(s, list, e);
+    const struct key *k = layer < 0 ? NULL : find_reference(&s->cfg->section[layer + 1], squeezed);
+    if (k) TRY(renumber_list(s, layer, number, squeezed + strlen(k->name) + 1, list, &changed, e));
+    if (changed) put(s, k->name, "=");
+    put(s, changed ? list : line, "\n");
+    return OK;
 }
 
 /* Empty lines and comments below the last key of a section belong to what follows: they are held back until
@@ -138,17 +118,16 @@ struct held {
     int n;
 };
 
-static int put_held(struct stripper *s, struct held *h, struct err *e)
+static void put_held(struct stripper *s, struct held *h)
 {
-    for (int i = 0; i < h->n; i++) TRY(put_line(s, h->line[i], e));
+    for (int i = 0; i < h->n; i++) put(s, h->line[i], "\n");
     h->n = 0;
-    return OK;
 }
 
 static int strip_lines(struct stripper *s, char *text, struct held *h, struct err *e)
 {
     struct lines l;
-    char squeezed[4000];
+    char squeezed[LINE];
     int layer = -2; /* -1: in [net] */
     lines_open(&l, text);
     for (char *line; (line = lines_next(&l));) {
@@ -157,15 +136,16 @@ static int strip_lines(struct stripper *s, char *text, struct held *h, struct er
             h->line[h->n++] = line;
             continue;
         }
-        int opens = squeezed[0] == '[', was_removed = layer >= 0 && s->removed[layer];
+        int opens = squeezed[0] == '[', was_removed = is_removed(s, layer);
         layer += opens;
-        int removed = layer >= 0 && s->removed[layer];
+        int removed = is_removed(s, layer);
         if (removed && was_removed && !opens) h->n = 0; /* a comment between keys that go */
         if (removed && !opens) continue;
-        TRY(put_held(s, h, e));
+        put_held(s, h);
         if (!removed) TRY(put_key(s, opens ? -1 : layer, l.number, line, squeezed, e));
     }
-    return put_held(s, h, e);
+    put_held(s, h);
+    return OK;
 }
 
 static int strip_text(struct stripper *s, char *text, size_t n, struct err *e)
@@ -173,8 +153,9 @@ static int strip_text(struct stripper *s, char *text, size_t n, struct err *e)
     size_t lines = 1;
     for (size_t i = 0; i < n; i++) lines += text[i] == '\n' || text[i] == '\r';
     struct held h = { mem_alloc(lines, sizeof *h.line), 0 };
-    if (!h.line) return fail(e, E_MEM, "no memory for %zu lines", lines);
-    int rc = strip_lines(s, text, &h, e);
+    s->out = mem_alloc(n + 2, 1); /* the last line may have no line feed yet */
+    int rc =
+        h.line && s->out ? strip_lines(s, text, &h, e) : fail(e, E_MEM, "no memory for %zu lines", lines);
     mem_free(h.line);
     return rc;
 }
@@ -197,7 +178,7 @@ static int write_out(const struct stripper *s, const char *path, struct err *e)
 {
     struct file f;
     if (!path) {
-        fputs(s->out ? s->out : "", stdout);
+        fputs(s->out, stdout);
         return OK;
     }
     TRY(file_create(&f, path, e));
@@ -214,7 +195,6 @@ int cli_strip(const struct cli *c, struct err *e)
     if (!rc) rc = write_out(&s, c->narg > 1 ? c->arg[1] : NULL, e);
     mem_free(s.out);
     mem_free(s.kept);
-    mem_free(s.removed);
     cfg_free(s.cfg);
     return rc;
 }

@@ -165,7 +165,7 @@ static int train(struct training *t, const struct cli *c, struct err *e)
                                .top = cli_top(c, &t->s),
                                .stop = &stop_signal };
     startup_lines(&t->s, c, t->base, t->train->n);
-    TRY(startup_itra(&t->s, &log.itra, e));
+    log.itra = startup_itra(&t->s);
     TRY(output_check(e));
     watch_signals();
     int rc = trainer_run(t->s.net, t->s.data, t->train, t->valid, &o, &hooks, e);

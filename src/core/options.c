@@ -32,7 +32,7 @@ static void describe_range(const struct key *k, char *buf, size_t size)
 {
     const char *kind = k->type == KEY_INT ? "a whole number" : "a number";
     if (k->type == KEY_LIST) kind = "numbers separated by commas, each";
-    if (k->type == KEY_INTS) kind = "whole numbers separated by commas, each";
+    if (k->type == KEY_REFS) kind = "whole numbers separated by commas, each";
     if (k->max >= 1e30 || (k->type == KEY_INT && k->max >= INT_MAX))
         snprintf(buf, size, k->min <= -1e9 ? "%s" : "%s of at least %.9g", kind, k->min);
     else
@@ -61,7 +61,7 @@ static void describe_expected(const struct key *k, char *buf, size_t size)
         return;
     case KEY_INT:
     case KEY_REAL:
-    case KEY_INTS:
+    case KEY_REFS:
     case KEY_LIST: describe_range(k, buf, size); return;
     }
 }
@@ -101,13 +101,13 @@ static int store(const struct key *k, void *self, const char *value)
         if (!number(value, 0, &v) || !in_range(k, v)) return 0;
         *(double *)(void *)at = v;
         return 1;
-    case KEY_INTS:
+    case KEY_REFS:
     case KEY_LIST: break;
     }
     struct list list = { value, 0 };
     for (const char *s = value; s; s = *s == ',' ? s + 1 : NULL) {
         if (list.n && !*s) break; /* a comma at the end, as in stock cfgs */
-        if (!(s = number(s, 1, &v)) || !in_range(k, v) || (k->type == KEY_INTS && v != floor(v))) return 0;
+        if (!(s = number(s, 1, &v)) || !in_range(k, v) || (k->type == KEY_REFS && v != floor(v))) return 0;
         list.n++;
     }
     *(struct list *)(void *)at = list;
@@ -129,7 +129,7 @@ static void set_default(const struct key *k, void *self)
     case KEY_WORD: *(int *)(void *)at = (int)k->fallback; break;
     case KEY_REAL:
     case KEY_EITHER: *(double *)(void *)at = k->fallback; break;
-    case KEY_INTS:
+    case KEY_REFS:
     case KEY_LIST: *(struct list *)(void *)at = (struct list){ NULL, 0 }; break;
     }
 }
@@ -202,7 +202,7 @@ void options_describe(const struct key *k, char *buf, size_t size)
 {
     char expected[200], fallback[60];
     describe_expected(k, expected, sizeof expected);
-    if (k->type == KEY_LIST || k->type == KEY_INTS)
+    if (k->type == KEY_LIST || k->type == KEY_REFS)
         snprintf(fallback, sizeof fallback, "none");
     else if (k->type == KEY_WORD)
         snprintf(fallback, sizeof fallback, "%s", k->words[(int)k->fallback]);

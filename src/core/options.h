@@ -10,7 +10,7 @@ enum key_type {
     KEY_WORD,   /* int: index into `words` */
     KEY_EITHER, /* double: -1 - index into `words`, or a number >= 0 in [min, max] */
     KEY_LIST,   /* struct list: numbers separated by commas */
-    KEY_INTS,   /* the same, of whole numbers */
+    KEY_REFS,   /* the same, of layers: whole numbers, from this layer back (below 0) or from the first on */
 };
 
 /* A list stays text, checked when read; its numbers are parsed on access. The text belongs to the cfg. */
@@ -35,7 +35,7 @@ struct key {
 #define REAL_KEY(T, f, d, lo, hi, help)   { #f, KEY_REAL, offsetof(struct T, f), d, lo, hi, NULL, help }
 #define WORD_KEY(T, f, d, words, help)    { #f, KEY_WORD, offsetof(struct T, f), d, 0, 0, words, help }
 #define EITHER_KEY(T, f, d, lo, hi, w, h) { #f, KEY_EITHER, offsetof(struct T, f), d, lo, hi, w, h }
-#define INTS_KEY(T, f, lo, hi, help)      { #f, KEY_INTS, offsetof(struct T, f), 0, lo, hi, NULL, help }
+#define REFS_KEY(T, f, help) { #f, KEY_REFS, offsetof(struct T, f), 0, -(1 << 20), 1 << 20, NULL, help }
 #define LIST_KEY(T, f, lo, hi, help)      { #f, KEY_LIST, offsetof(struct T, f), 0, lo, hi, NULL, help }
 /* clang-format on */
 

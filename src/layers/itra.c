@@ -8,7 +8,6 @@
 enum { MEDIAN = -1, POOLED = -2 }; /* words of bandwidth= */
 static const char *const bandwidths[] = { "median", "pooled", NULL };
 static const char *const averages[] = { "all", "present", NULL };
-static const char *const pairs[] = { "loader", "split", "memory", NULL };
 static const char *const matches[] = { "random", "class", NULL };
 static const char *const gradients[] = { "both", "first", NULL };
 
@@ -32,7 +31,7 @@ static const struct key keys[] = {
                "pairs, or fixed"),
     INT_KEY(itra, root, 1, 0, 1, "1: MMD; 0: squared MMD"),
     WORD_KEY(itra, average, 0, averages, "mean over all classes, or those in both mini-batches"),
-    WORD_KEY(itra, pair, S2_FROM_LOADER, pairs,
+    WORD_KEY(itra, pair, S2_FROM_LOADER, s2_source_names,
              "S2: a second mini-batch, half of the mini-batch, or the one before"),
     WORD_KEY(itra, match, 0, matches, "pair=loader: S2 at random, or row by row of the classes of S1"),
     WORD_KEY(itra, gradient, 0, gradients, "into both mini-batches, or S1 only"),
@@ -59,7 +58,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     l->identity = 1;
     if (s->match && s->pair != S2_FROM_LOADER)
         return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
-                          pairs[s->pair]);
+                          s2_source_names[s->pair]);
     l->inert = !l->train || s->lambda == 0 || (s->pair == S2_FROM_LOADER && !l->rows_s1);
     if (s->pair == S2_FROM_SPLIT && !l->inert && out->n < 2)
         return layer_fail(
@@ -147,8 +146,14 @@ static int finish_loss(struct layer *l, struct err *e)
 static void wants(const struct layer *l, struct pairing_wants *w)
 {
     const struct itra *s = l->self;
-    *w = (struct pairing_wants){ s->lambda > 0, (enum s2_source)s->pair, s->match, gradient_first(s),
-                                 s->every };
+    *w = (struct pairing_wants){ .lambda = s->lambda,
+                                 .active = s->lambda > 0,
+                                 .source = (enum s2_source)s->pair,
+                                 .by_class = s->match,
+                                 .gradient_first = gradient_first(s),
+                                 .every = s->every,
+                                 .conditional = s->conditional,
+                                 .present = s->average };
 }
 
 const struct layer_ops layer_itra = {

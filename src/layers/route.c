@@ -9,8 +9,7 @@ struct route {
 };
 
 static const struct key keys[] = {
-    INTS_KEY(route, layers, -(1 << 20), 1 << 20,
-             "layers to concatenate: -1 is the one before this, 4 the fifth of the net"),
+    REFS_KEY(route, layers, "layers to concatenate: -1 is the one before this, 4 the fifth of the net"),
     { 0 },
 };
 

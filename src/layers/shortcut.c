@@ -13,8 +13,7 @@ struct shortcut {
 };
 
 static const struct key keys[] = {
-    INTS_KEY(shortcut, from, -(1 << 20), 1 << 20,
-             "layer to add: -1 is the one before this, 4 the fifth of the net"),
+    REFS_KEY(shortcut, from, "layer to add: -1 is the one before this, 4 the fifth of the net"),
     REAL_KEY(shortcut, alpha, 1, -1e6, 1e6, "factor of the previous layer"),
     REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the added layer"),
     WORD_KEY(shortcut, activation, ACT_LINEAR, act_names, "activation of the sum"),

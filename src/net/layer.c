@@ -5,6 +5,8 @@
 #include "backend/scalar.h"
 #include "core/text.h"
 
+const char *const s2_source_names[] = { "loader", "split", "memory", NULL };
+
 #define LAYER(name) extern const struct layer_ops layer_##name;
 #include "layers.inc"
 #undef LAYER

@@ -120,12 +120,16 @@ int param_set(struct param *, const real *host);
 
 /* What a layer with LAYER_PAIRED asks of whoever feeds it. */
 enum s2_source { S2_FROM_LOADER, S2_FROM_SPLIT, S2_FROM_MEMORY };
+extern const char *const s2_source_names[]; /* as in the cfg; NULL-terminated */
 struct pairing_wants {
-    int active; /* lambda > 0 */
+    double lambda; /* the weight of its loss after the warm-up */
+    int active;    /* lambda > 0 */
     enum s2_source source;
     int by_class;       /* S2 row by row of the classes of S1 */
     int gradient_first; /* S2 gets no gradient from this layer */
     int every;          /* on every k-th iteration */
+    int conditional;    /* rows are matched with rows of their class */
+    int present;        /* the mean is over the classes that both mini-batches have */
 };
 
 enum {

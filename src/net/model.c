@@ -54,13 +54,13 @@ static void freeze(struct net *n)
         n->layer[i].frozen = frozen |= n->layer[i].common.stopbackward;
 }
 
-static struct pairing_wants wants_of(const struct net *n, int i)
+int net_layer_wants(const struct net *n, int i, struct pairing_wants *w)
 {
     const struct model_layer *m = &n->layer[i];
     struct layer l = { .ops = m->ops, .self = m->self };
-    struct pairing_wants w;
-    m->ops->wants(&l, &w);
-    return w;
+    if (!(m->ops->flags & LAYER_PAIRED)) return 0;
+    m->ops->wants(&l, w);
+    return 1;
 }
 
 /* Several [itra] sections share the second mini-batch, so they must agree on it. */
@@ -68,8 +68,8 @@ static int gather_wants(struct net *n, struct err *e)
 {
     int first = -1;
     for (int i = 0; i < n->n; i++) {
-        if (!(n->layer[i].ops->flags & LAYER_PAIRED)) continue;
-        struct pairing_wants w = wants_of(n, i);
+        struct pairing_wants w;
+        if (!net_layer_wants(n, i, &w)) continue;
         if (first < 0) {
             first = i;
             n->wants = w;

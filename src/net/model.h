@@ -64,6 +64,9 @@ uint64_t net_images_per_update(const struct net *);
 /* Does this iteration (from 1) have a second mini-batch? */
 int net_is_paired(const struct net *, uint64_t iteration);
 
+/* What layer i asks of whoever feeds the net. Returns 0 for one that asks for nothing (no [itra]). */
+int net_layer_wants(const struct net *, int i, struct pairing_wants *);
+
 /* The layer whose output is what the classifier goes by: what the last [itra] or [center] sits on, else the
  * input of the last layer with weights. -1: that is the image itself. */
 int net_penultimate(const struct net *);
