@@ -55,11 +55,14 @@ static const struct backend_ops *find(const char *name, size_t n)
 static int unknown(const char *device, struct err *e)
 {
     char list[100] = "";
+    int gpu = 0;
     for (int i = 0; backend_at(i); i++) {
         size_t n = strlen(list);
+        gpu |= backend_at(i)->gpu;
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", backend_at(i)->name);
     }
-    return fail(e, E_DEVICE, "device '%.60s' is not one of those built in: %s", device, list);
+    return fail(e, E_DEVICE, "device '%.60s' is not one of those built in: %s%s", device, list,
+                gpu ? "" : " (for a GPU, build with make GPU=1)");
 }
 
 int backend_open(struct backend **out, const char *device, int threads, struct err *e)

@@ -112,6 +112,7 @@ struct capture; /* a recorded step, to be run again on whatever its memory then 
 
 struct backend_ops {
     const char *name;             /* "ref", "cpu", "cuda" */
+    int gpu;                      /* its devices are graphics cards: -i, -gpus and -nogpu speak of them */
     unsigned precisions;          /* bits: 1 << enum precision */
     const char *(*version)(void); /* libraries and versions, for `darknet version` */
     int (*open)(struct backend *, int index, struct err *); /* threads is set */

@@ -200,43 +200,38 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
 static const struct backend_ops *first_backend(int gpu)
 {
     for (int i = 0; backend_at(i); i++)
-        if (gpu == !strcmp(backend_at(i)->name, "cuda")) return backend_at(i);
+        if (gpu == backend_at(i)->gpu) return backend_at(i);
     return NULL;
 }
 
-static int names_gpu(const char *device)
+/* Backends that compute on the CPU are in every build: another name is a GPU's, or nobody's. */
+static int names_cpu(const char *device)
 {
-    return strcspn(device, ":") == strlen("cuda") && !strncmp(device, "cuda", strlen("cuda"));
+    size_t n = strcspn(device, ":");
+    for (int i = 0; backend_at(i); i++) {
+        const struct backend_ops *ops = backend_at(i);
+        if (!ops->gpu && strlen(ops->name) == n && !strncmp(ops->name, device, n)) return 1;
+    }
+    return 0;
 }
 
-static int check_conflicts(const struct cli *c, struct err *e)
+static int choose_device(struct cli *c, struct err *e)
 {
     if (c->gpu && c->nogpu)
         return fail(e, E_ARG, "-nogpu contradicts -i and -gpus (GPU %d): give one of them", c->gpu - 1);
     if (c->gpu && c->device)
         return fail(e, E_ARG, "-device %.60s beside -i or -gpus (GPU %d): give one of them", c->device,
                     c->gpu - 1);
-    if (c->nogpu && c->device && names_gpu(c->device))
+    if (c->nogpu && c->device && !names_cpu(c->device))
         return fail(e, E_ARG, "-nogpu contradicts -device %.60s: give one of them", c->device);
-    return OK;
-}
-
-static int choose_device(struct cli *c, struct err *e)
-{
-    TRY(check_conflicts(c, e));
     if (c->nogpu && !c->device) c->device = first_backend(0)->name;
-    if (c->device && names_gpu(c->device) && !first_backend(1))
-        return fail(e, E_DEVICE,
-                    "-device %.60s: this program has no GPU backend: build it with make GPU=1, or leave "
-                    "-device out",
-                    c->device);
     if (!c->gpu) return OK;
     if (!first_backend(1))
         return fail(e, E_DEVICE,
                     "GPU %d: this program has no GPU backend: build it with make GPU=1, or leave -i and "
                     "-gpus out",
                     c->gpu - 1);
-    snprintf(c->gpu_device, sizeof c->gpu_device, "cuda:%d", c->gpu - 1);
+    snprintf(c->gpu_device, sizeof c->gpu_device, "%s:%d", first_backend(1)->name, c->gpu - 1);
     c->device = c->gpu_device;
     return OK;
 }

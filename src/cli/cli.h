@@ -96,6 +96,9 @@ struct session {
  */
 int session_open(struct session *, const struct cli *, const char *data, const char *cfg, struct err *);
 void session_close(struct session *);
+/* A program for inference with these weights, which the caller closes, also after a failure. */
+int session_open_program(struct session *, const char *weights, const struct program_desc *,
+                         struct program **, struct err *);
 /* The validation images, and a program to run them through, with these weights. features: as in program_desc.
  * The caller closes both, also after a failure. */
 int session_open_valid(struct session *, const char *weights, int features, struct program **,

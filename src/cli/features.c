@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/text.h"
 #include "data/sampler.h"
 #include "train/trainer.h"
 
@@ -105,17 +106,14 @@ static int write_row(void *ctx, int label, const real *features, struct err *e)
 /* FILE.npy -> FILE.labels.npy */
 static int name_labels(struct extraction *x, const char *out, struct err *e)
 {
-    static const char suffix[] = ".npy", inner[] = ".labels.npy";
+    static const char suffix[] = ".npy";
     size_t n = out ? strlen(out) : 0, stem = n - (sizeof suffix - 1);
     if (!out) return fail(e, E_ARG, "features: where to? give a file, as in -out features.npy");
     if (n < sizeof suffix || strcmp(out + stem, suffix))
         return fail(e, E_ARG, "-out %.200s: expected a name that ends in .npy", out);
     x->out = out;
-    x->out_labels = mem_alloc(stem + sizeof inner, 1);
-    if (!x->out_labels) return fail(e, E_MEM, "no memory for a file name");
-    memcpy(x->out_labels, out, stem);
-    memcpy(x->out_labels + stem, inner, sizeof inner);
-    return OK;
+    x->out_labels = text_format("%.*s.labels%s", (int)stem, out, suffix);
+    return x->out_labels ? OK : fail(e, E_MEM, "no memory for a file name");
 }
 
 /* As many layers as a line takes: the last ones, where features are. */

@@ -79,14 +79,11 @@ static int predict_all(const struct prediction *p, const struct cli *c, struct e
 
 static int open_net(struct prediction *p, const struct cli *c, struct err *e)
 {
-    struct program_desc d = { .rows = 1 };
-    int layers;
+    const struct program_desc d = { .rows = 1 };
     TRY(session_open(&p->s, c, c->arg[0], c->arg[1], e));
     const struct net *net = p->s.net;
     TRY(augment_from_net(net, &p->normal, e));
-    TRY(program_open(&p->program, p->s.net, &d, e));
-    TRY(weights_load(p->s.net, c->arg[2], 0, &layers, e));
-    TRY(program_refresh(p->program, e));
+    TRY(session_open_program(&p->s, c->arg[2], &d, &p->program, e));
     p->top = cli_top(c, &p->s);
     p->center = c->center;
     size_t row = (size_t)net->config.channels * (size_t)net->config.height * (size_t)net->config.width;
@@ -107,13 +104,11 @@ static int check_flags(const struct cli *c, struct err *e)
 
 static int predict(struct prediction *p, const struct cli *c, struct err *e)
 {
-    const struct net_config *n;
     if (c->list) TRY(list_read(&p->list, &p->list_n, c->list, e));
     TRY(open_net(p, c, e));
-    n = &p->s.net->config;
     TRY(predict_all(p, c, e));
     note(&p->s.notes, "preprocessing: %s to %dx%d", p->center ? "the central part, resized" : "letterbox",
-         n->width, n->height);
+         p->s.net->config.width, p->s.net->config.height);
     return OK;
 }
 

@@ -69,18 +69,24 @@ void session_close(struct session *s)
     data_file_free(s->data);
 }
 
+int session_open_program(struct session *s, const char *weights, const struct program_desc *d,
+                         struct program **p, struct err *e)
+{
+    int layers;
+    TRY(program_open(p, s->net, d, e));
+    TRY(weights_load(s->net, weights, 0, &layers, e));
+    return program_refresh(*p, e);
+}
+
 int session_open_valid(struct session *s, const char *weights, int features, struct program **p,
                        struct dataset **valid, struct err *e)
 {
     struct augment checked; /* before anything is printed */
     struct program_desc d = { .rows = s->net->mini, .features = features };
-    int layers;
     if (!s->data->valid && !s->data->holdout)
         return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
     TRY(augment_from_net(s->net, &checked, e));
-    TRY(program_open(p, s->net, &d, e));
-    TRY(weights_load(s->net, weights, 0, &layers, e));
-    TRY(program_refresh(*p, e));
+    TRY(session_open_program(s, weights, &d, p, e));
     return dataset_open(valid, s->data, SPLIT_VALID, &s->notes, e);
 }
 

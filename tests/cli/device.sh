@@ -59,7 +59,7 @@ everywhere
 if [[ " $devices " != *cuda* ]]; then
     says "a GPU without a backend for it" "no GPU backend: build it with make GPU=1" -i 0 ops good.cfg
     says "the same by the other flag" "no GPU backend" ops good.cfg -gpus 0
-    says "the same by its name" "-device cuda:0: this program has no GPU backend: build it with make GPU=1" ops good.cfg -device cuda:0
+    says "the same by its name" "'cuda:0' is not one of those built in: .*for a GPU, build with make GPU=1" ops good.cfg -device cuda:0
 fi
 
 program=${GPU_HOST:-none}

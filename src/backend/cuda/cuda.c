@@ -307,6 +307,7 @@ static int cuda_launch(struct backend *be, const struct capture *r)
 extern const struct backend_ops backend_cuda;
 const struct backend_ops backend_cuda = {
     .name = "cuda",
+    .gpu = 1,
     .precisions = 1u << PRECISION_FP32 | 1u << PRECISION_TF32 | 1u << PRECISION_BF16,
     .version = version,
     .open = cuda_open,
