@@ -8,7 +8,8 @@
 
 enum probe_when { PROBE_OUTPUT, PROBE_GRADIENT };
 
-/* Called with the tensor of layer l that is complete now. */
+/* Called with the tensor of layer l that is complete now: all rows of the program, or of its backward pass.
+ */
 typedef int probe_fn(void *ctx, const struct layer *l, enum probe_when, const struct tensor *, int rows);
 
 struct probe {
@@ -22,14 +23,13 @@ static inline int probe_forward(struct layer *l, const struct pass *pass)
 {
     const struct probe *p = (const struct probe *)(const void *)l->ops;
     TRY(p->real->forward(l, pass));
-    return p->seen(p->ctx, l, PROBE_OUTPUT, &l->out->x, pass->context.scored);
+    return p->seen(p->ctx, l, PROBE_OUTPUT, &l->out->x, l->out->x.shape.n);
 }
 
 static inline int probe_backward(struct layer *l, const struct pass *pass)
 {
     const struct probe *p = (const struct probe *)(const void *)l->ops;
-    int rows = l->rows_back < pass->context.scored ? l->rows_back : pass->context.scored;
-    if (l->out->g.data) TRY(p->seen(p->ctx, l, PROBE_GRADIENT, &l->out->g, rows));
+    if (l->out->g.data) TRY(p->seen(p->ctx, l, PROBE_GRADIENT, &l->out->g, l->rows_back));
     return p->real->backward(l, pass);
 }
 
