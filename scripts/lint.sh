@@ -55,7 +55,7 @@ tsort "$work/includes" 2>&1 >"$work/sorted" | awk '
     /contains a loop/ { if (line) print line; line = ""; next }
     { line = line (line ? " -> " : "") "src/" $2 }
     END { if (line) print line }' >"$found"
-report 'modules include one another in a circle' <"$found"
+breach 'modules include one another in a circle' <"$found"
 grep -rnE '#include ".*\.(c|cpp|cu)"' src tests --include='*.[ch]*' >"$found"
 breach 'sources are compiled and linked, not included' <"$found"
 find src -name '*.[ch]*' -exec wc -l {} + | awk '$2 != "total" && $1 > 500 { print $2 ": " $1 " lines" }' >"$found"

@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/text.h"
-#include "data/sampler.h"
+#include "data/pick.h"
 #include "train/trainer.h"
 
 /* ---- .npy ---- */
@@ -152,7 +152,7 @@ static int choose_images(struct extraction *x, int limit, uint64_t seed, struct 
     if (!x->only) return fail(e, E_MEM, "no memory for a choice of %d images", limit);
     uint64_t key = rng_key(seed, RNG_SAMPLE, 0);
     for (int i = 0; i < n; i++)
-        if (sampler_takes(key, i, n - i, limit - chosen)) x->only[chosen++] = i;
+        if (pick_takes(key, i, n - i, limit - chosen)) x->only[chosen++] = i;
     x->images = limit;
     return OK;
 }

@@ -3,7 +3,7 @@
 #define DATA_PACKED_H
 #include <stdint.h>
 #include "core/err.h"
-#include "data/sampler.h"
+#include "data/pick.h"
 
 struct packed {
     int n, c, h, w;

@@ -1,4 +1,3 @@
-/* Pure functions of a seed and a number: the order of samples, and which of them are held out. */
 #include "sampler.h"
 #include "core/rng.h"
 #include "data/dataset.h"
@@ -41,33 +40,4 @@ int sampler_mate(uint64_t seed, uint64_t i, const struct dataset *d, int sample)
      * the rest. */
     int mate = member[rng_below(rng_key(seed, RNG_ORDER, 1), i, (uint64_t)n - 1)];
     return mate == sample ? member[n - 1] : mate;
-}
-
-/* Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S): every subset of that size is equally likely. */
-int sampler_takes(uint64_t key, int i, int left, int open)
-{
-    return rng_uniform(key, (uint64_t)i) * left < open;
-}
-
-int pick_open(struct pick *p, int total, const char *path, struct err *e)
-{
-    if (p->holdout && p->holdout >= total)
-        return fail_at(e, E_FORMAT, path, 0, "has %d images: holdout=%d leaves none of them to train on",
-                       total, p->holdout);
-    p->total = total;
-    p->asked = p->out = p->taken = 0;
-    p->n = p->held ? p->holdout : total - p->holdout;
-    if (p->limit && p->limit < p->n) p->n = p->limit;
-    return OK;
-}
-
-int pick_next(struct pick *p)
-{
-    int left = p->total - p->asked, open = p->holdout - p->out;
-    int held = p->holdout && sampler_takes(rng_key(p->seed, RNG_HOLDOUT, 0), p->asked, left, open);
-    p->asked++;
-    p->out += held;
-    if (held != p->held || p->taken == p->n) return 0;
-    p->taken++;
-    return 1;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/sampler.h"
+#include "data/pick.h"
 
 enum { SAMPLE_ROWS = 2000 };
 
@@ -31,7 +31,7 @@ void sample_close(struct sample *s)
 
 int sample_wants(struct sample *s)
 {
-    int take = sampler_takes(s->key, s->asked, s->total - s->asked, s->capacity - s->chosen);
+    int take = pick_takes(s->key, s->asked, s->total - s->asked, s->capacity - s->chosen);
     s->asked++;
     s->chosen += take;
     return take;

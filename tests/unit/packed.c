@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/sampler.h"
+#include "data/pick.h"
 #include "sets.h"
 #include "train/checkpoint.h"
 
