@@ -1,62 +1,23 @@
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _DEFAULT_SOURCE /* fts, realpath */
 #include "folder.h"
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
+#include <fts.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include "core/array.h"
 #include "core/mem.h"
-#include "core/text.h"
 #include "core/rng.h"
+#include "core/text.h"
 
 static int no_memory(struct err *e) { return fail(e, E_MEM, "not enough memory for the list of images"); }
 
 static int unreadable(const char *path, struct err *e)
 {
     return fail_at(e, E_FILE, path, 0, "the folder cannot be read: %s", strerror(errno));
-}
-
-/* ---- what a folder holds ---- */
-
-struct names {
-    char **at;
-    size_t n;
-};
-
-static void names_free(struct names *v)
-{
-    for (size_t i = 0; i < v->n; i++) mem_free(v->at[i]);
-    mem_free(v->at);
-}
-
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static int names_add(struct names *v, const char *name, struct err *e)
-{
-    if (array_grow(&v->at, v->n, sizeof *v->at)) return no_memory(e);
-    v->at[v->n] = mem_text(name, strlen(name));
-    return v->at[v->n++] ? OK : no_memory(e);
-}
-
-/* names_free also after a failure. */
-static int names_read(struct names *v, const char *path, struct err *e)
-{
-    *v = (struct names){ NULL, 0 };
-    DIR *d = opendir(path);
-    const struct dirent *x;
-    int rc = OK;
-    if (!d) return unreadable(path, e);
-    while (!rc && (errno = 0, x = readdir(d)))
-        if (strcmp(x->d_name, ".") && strcmp(x->d_name, "..")) rc = names_add(v, x->d_name, e);
-    if (!rc && errno) rc = unreadable(path, e);
-    closedir(d);
-    if (!rc && v->n) qsort(v->at, v->n, sizeof *v->at, by_bytes);
-    return rc;
 }
 
 static int is_image(const char *name)
@@ -70,203 +31,153 @@ static int is_image(const char *name)
     return 0;
 }
 
-/* ---- walking through one ---- */
+enum { HOW = FTS_LOGICAL | FTS_NOCHDIR }; /* links are followed */
+
+static int by_name(const FTSENT **a, const FTSENT **b) { return strcmp((*a)->fts_name, (*b)->fts_name); }
+
+/* ---- walking through the class folders ---- */
+
+/* Depths below the folder that holds the class folders. */
+enum { ROOT, CLASS };
 
 struct walk {
     struct folder *f;
+    FTS *fts;
     int label, valid; /* of the images met */
-    struct err *e;
+    int before;       /* images before this class */
 };
 
-/* The folders that one is in. */
-struct level {
-    const struct level *up;
-    dev_t device;
-    ino_t inode;
-};
-
-static int skip(struct walk *w, const char *path)
-{
-    struct folder *f = w->f;
-    if (!f->skipped.other++ && !(f->skipped.first = mem_text(path, strlen(path)))) return no_memory(w->e);
-    return OK;
-}
-
-static int add_image(struct walk *w, const char *path)
+static int add_image(struct walk *w, const char *path, struct err *e)
 {
     struct folder *f = w->f;
     if (strpbrk(path, "\r\n"))
-        return fail_at(w->e, E_FORMAT, path, 0,
+        return fail_at(e, E_FORMAT, path, 0,
                        "has a line break in its name, which no list can hold: rename it");
-    if (f->n == INT_MAX) return fail(w->e, E_FORMAT, "%.200s: more than %d images", f->root, INT_MAX);
-    if (array_grow(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(w->e);
-    struct folder_image *x = &f->image[f->n];
-    *x = (struct folder_image){ mem_text(path, strlen(path)), w->label, w->valid };
-    if (!x->path) return no_memory(w->e);
-    f->n++;
-    return OK;
+    if (f->n == INT_MAX) return fail(e, E_FORMAT, "%.200s: more than %d images", f->root, INT_MAX);
+    if (array_grow(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(e);
+    f->image[f->n] = (struct folder_image){ mem_text(path, strlen(path)), w->label, w->valid };
+    return f->image[f->n].path ? (f->n++, OK) : no_memory(e);
 }
-
-static int walk_folder(struct walk *w, const char *path, const struct level *up);
-
-static int walk_entry(struct walk *w, const char *path, const char *name, const struct level *up)
-{
-    struct stat st;
-    int missing = stat(path, &st); /* the target of a link */
-    if (*name == '.') {
-        w->f->skipped.hidden++;
-    } else if (missing && errno != ENOENT && errno != ELOOP) {
-        return fail_at(w->e, E_FILE, path, 0, "cannot be examined: %s", strerror(errno));
-    } else if (missing) {
-        w->f->skipped.broken++;
-    } else if (S_ISDIR(st.st_mode)) {
-        return walk_folder(w, path, up);
-    } else {
-        return S_ISREG(st.st_mode) && is_image(name) ? add_image(w, path) : skip(w, path);
-    }
-    return OK;
-}
-
-static int walk_folder(struct walk *w, const char *path, const struct level *up)
-{
-    struct stat st;
-    struct names names;
-    if (stat(path, &st)) return unreadable(path, w->e);
-    for (const struct level *l = up; l; l = l->up) {
-        if (l->device != st.st_dev || l->inode != st.st_ino) continue;
-        w->f->skipped.loops++;
-        return OK;
-    }
-    const struct level here = { up, st.st_dev, st.st_ino };
-    int rc = names_read(&names, path, w->e);
-    for (size_t i = 0; !rc && i < names.n; i++) {
-        char *inside = text_format("%s/%s", path, names.at[i]);
-        rc = inside ? walk_entry(w, inside, names.at[i], &here) : no_memory(w->e);
-        mem_free(inside);
-    }
-    names_free(&names);
-    return rc;
-}
-
-/* ---- classes ---- */
 
 /* Names stand in lists, one a line, without the blanks around them. */
 static int check_name(const char *path, const char *name, struct err *e)
 {
-    int visible = 0;
-    for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
-        if (iscntrl(*p))
+    for (const char *p = name; *p; p++)
+        if (iscntrl((unsigned char)*p))
             return fail_at(e, E_FORMAT, path, 0,
                            "the name of this class folder has a line break or the like in it: rename it");
-        visible |= *p != ' ';
-    }
-    if (visible) return OK;
+    if (name[strspn(name, " ")]) return OK;
     return fail_at(e, E_FORMAT, path, 0, "the name of this class folder is blank: rename it");
 }
 
-/* The number of a class, or -1. */
-static int find_class(const struct folder *f, const char *name)
-{
-    char **at = f->classes ? bsearch(&name, f->name, (size_t)f->classes, sizeof *f->name, by_bytes) : NULL;
-    return at ? (int)(at - f->name) : -1;
-}
-
-static int enter_class(struct walk *w, const char *path, const char *name, const struct level *up)
+static int enter_class(struct walk *w, const FTSENT *x, struct err *e)
 {
     struct folder *f = w->f;
-    int before = f->n;
-    TRY(check_name(path, name, w->e));
-    w->label = w->valid ? find_class(f, name) : f->classes;
-    if (w->label < 0)
-        return fail_at(w->e, E_FORMAT, path, 0, "there is no class '%.60s' in %s: expected the same folders",
-                       name, f->train);
-    if (!w->valid) {
-        if (array_grow(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(w->e);
-        if (!(f->name[f->classes] = mem_text(name, strlen(name)))) return no_memory(w->e);
-        f->classes++;
+    const char *name = x->fts_name;
+    TRY(check_name(x->fts_path, name, e));
+    w->before = f->n;
+    if (w->valid) { /* both sets are in one order */
+        while (w->label < f->classes && strcmp(f->name[w->label], name) < 0) w->label++;
+        if (w->label < f->classes && !strcmp(f->name[w->label], name)) return OK;
+        return fail_at(e, E_FORMAT, x->fts_path, 0,
+                       "there is no class '%.60s' in %s: expected the same folders", name, f->train);
     }
-    TRY(walk_folder(w, path, up));
-    if (f->n > before || w->valid) return OK;
-    return fail_at(w->e, E_FORMAT, path, 0,
+    w->label = f->classes;
+    if (array_grow(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(e);
+    f->name[f->classes] = mem_text(name, strlen(name));
+    return f->name[f->classes] ? (f->classes++, OK) : no_memory(e);
+}
+
+static int empty_class(const char *path, struct err *e)
+{
+    return fail_at(e, E_FORMAT, path, 0,
                    "this class folder has no images (jpg, png, ...): put some in, or move it away");
 }
 
-/* A folder of class folders. */
-static int read_classes(struct walk *w, const char *path)
+static int take_file(struct walk *w, const FTSENT *x, struct err *e)
 {
-    struct names names;
+    struct folder *f = w->f;
+    int image = S_ISREG(x->fts_statp->st_mode) && is_image(x->fts_name);
+    if (image && x->fts_level > CLASS) return add_image(w, x->fts_path, e);
+    if (image)
+        f->skipped.loose++;
+    else if (!f->skipped.other++ && !(f->skipped.first = mem_text(x->fts_path, x->fts_pathlen)))
+        return no_memory(e);
+    return OK;
+}
+
+static int visit(struct walk *w, FTSENT *x, struct err *e)
+{
+    struct folder *f = w->f;
     struct stat st;
-    if (stat(path, &st)) return unreadable(path, w->e);
-    const struct level here = { NULL, st.st_dev, st.st_ino };
-    int rc = names_read(&names, path, w->e);
-    for (size_t i = 0; !rc && i < names.n; i++) {
-        const char *name = names.at[i];
-        char *inside = text_format("%s/%s", path, name);
-        if (!inside)
-            rc = no_memory(w->e);
-        else if (*name != '.' && !stat(inside, &st) && S_ISDIR(st.st_mode))
-            rc = enter_class(w, inside, name, &here);
-        else if (*name != '.' && is_image(name))
-            w->f->skipped.loose++;
-        else
-            rc = walk_entry(w, inside, name, &here);
-        mem_free(inside);
+    if (x->fts_level > ROOT && *x->fts_name == '.') {
+        f->skipped.hidden += x->fts_info != FTS_DP;
+        return fts_set(w->fts, x, FTS_SKIP), OK;
     }
-    names_free(&names);
+    switch (x->fts_info) {
+    case FTS_D: return x->fts_level == CLASS ? enter_class(w, x, e) : OK;
+    case FTS_DP:
+        return x->fts_level == CLASS && !w->valid && f->n == w->before ? empty_class(x->fts_path, e) : OK;
+    case FTS_DC: /* a link to a folder that it is in */
+        f->skipped.loops++;
+        return x->fts_level == CLASS && !w->valid ? empty_class(x->fts_path, e) : OK;
+    case FTS_SL:
+    case FTS_SLNONE:
+        if (!stat(x->fts_path, &st) || errno == ENOENT || errno == ELOOP) return f->skipped.broken++, OK;
+        return fail_at(e, E_FILE, x->fts_path, 0, "cannot be examined: %s", strerror(errno));
+    case FTS_DNR: errno = x->fts_errno; return unreadable(x->fts_path, e);
+    case FTS_NS:
+    case FTS_ERR: return fail_at(e, E_FILE, x->fts_path, 0, "cannot be examined: %s", strerror(x->fts_errno));
+    default: return take_file(w, x, e);
+    }
+}
+
+/* set: a folder in DIR; NULL: DIR itself. */
+static int read_classes(struct folder *f, const char *set, int valid, struct err *e)
+{
+    char *path = set ? text_format("%s/%s", f->root, set) : mem_text(f->root, strlen(f->root));
+    char *const roots[] = { path, NULL };
+    struct walk w = { .f = f, .valid = valid, .fts = path ? fts_open(roots, HOW, by_name) : NULL };
+    mem_free(path);
+    if (!w.fts) return no_memory(e);
+    FTSENT *x;
+    int rc = OK;
+    while (!rc && (errno = 0, x = fts_read(w.fts))) rc = visit(&w, x, e);
+    if (!rc && errno) rc = unreadable(f->root, e);
+    fts_close(w.fts);
     return rc;
 }
 
 /* ---- a DIR that is split already ---- */
 
-static int is_folder(const char *folder, const char *name, int *yes, struct err *e)
-{
-    struct stat st;
-    char *path = text_format("%s/%s", folder, name);
-    if (!path) return no_memory(e);
-    *yes = !stat(path, &st) && S_ISDIR(st.st_mode);
-    mem_free(path);
-    return OK;
-}
-
-static int note_others(const struct folder *f, const struct notes *notes, struct err *e)
-{
-    struct names names;
-    int rc = names_read(&names, f->root, e);
-    for (size_t i = 0; !rc && i < names.n; i++) {
-        const char *name = names.at[i];
-        int other = 0;
-        if (*name != '.' && strcmp(name, f->train) && strcmp(name, f->valid))
-            rc = is_folder(f->root, name, &other, e);
-        if (other)
-            note(notes, "%s/%s is left out: %s and %s are the sets", f->root, name, f->train, f->valid);
-    }
-    names_free(&names);
-    return rc;
-}
-
-/* Sets train and valid when DIR holds folders of these names. */
+/* Sets train and valid when DIR holds folders of these names, and says which of the others are left out. */
 static int find_sets(struct folder *f, const struct notes *notes, struct err *e)
 {
     static const char *const known[] = { "valid", "val", "validation", "test" };
-    int train, valid = 0;
-    TRY(is_folder(f->root, "train", &train, e));
-    for (size_t i = 0; train && !valid && i < sizeof known / sizeof *known; i++) {
-        TRY(is_folder(f->root, known[i], &valid, e));
-        if (valid) f->valid = known[i];
+    enum { KNOWN = sizeof known / sizeof *known };
+    char *const roots[] = { f->root, NULL };
+    FTS *fts = fts_open(roots, HOW, by_name);
+    if (!fts || !fts_read(fts)) return fts ? fts_close(fts) : 0, no_memory(e);
+    FTSENT *const inside = fts_children(fts, 0);
+    size_t best = KNOWN;
+    int train = 0;
+    for (const FTSENT *x = inside; x; x = x->fts_link) {
+        if (x->fts_info != FTS_D && x->fts_info != FTS_DC) continue;
+        train |= !strcmp(x->fts_name, "train");
+        for (size_t k = 0; k < best; k++)
+            if (!strcmp(x->fts_name, known[k])) best = k;
     }
-    if (!valid) return OK;
-    f->train = "train";
-    return note_others(f, notes, e);
-}
-
-static int read_set(struct folder *f, const char *set, int valid, struct err *e)
-{
-    struct walk w = { .f = f, .valid = valid, .e = e };
-    if (!set) return read_classes(&w, f->root);
-    char *path = text_format("%s/%s", f->root, set);
-    int rc = path ? read_classes(&w, path) : no_memory(e);
-    mem_free(path);
-    return rc;
+    if (train && best < KNOWN) {
+        f->train = "train";
+        f->valid = known[best];
+    }
+    for (const FTSENT *x = f->train ? inside : NULL; x; x = x->fts_link)
+        if (x->fts_info == FTS_D && *x->fts_name != '.' && strcmp(x->fts_name, f->train) &&
+            strcmp(x->fts_name, f->valid))
+            note(notes, "%s/%s is left out: %s and %s are the sets", f->root, x->fts_name, f->train,
+                 f->valid);
+    fts_close(fts);
+    return OK;
 }
 
 /* ---- all of it ---- */
@@ -332,9 +243,9 @@ static int fill(struct folder *f, const char *dir, const struct notes *notes, st
 {
     TRY(find_root(f, dir, e));
     TRY(find_sets(f, notes, e));
-    TRY(read_set(f, f->train, 0, e));
+    TRY(read_classes(f, f->train, 0, e));
     TRY(check_classes(f, e));
-    if (f->valid) TRY(read_set(f, f->valid, 1, e));
+    if (f->valid) TRY(read_classes(f, f->valid, 1, e));
     for (int set = 0; set < 2; set++)
         if (!(f->count[set] = mem_alloc((size_t)f->classes, sizeof *f->count[set]))) return no_memory(e);
     order(f);

@@ -21,7 +21,8 @@ static void labels_free(char **label, int n)
     mem_free(label);
 }
 
-/* Each is its class's name between `before` and `after`; NULL without memory. */
+/* Each is the name of its class between `before` and `after`, trimmed as the list will be read. NULL without
+ * memory. */
 static char **labels_make(const struct folder *f, const char *before, const char *after)
 {
     char **label = mem_alloc((size_t)f->classes, sizeof *label);
@@ -30,7 +31,7 @@ static char **labels_make(const struct folder *f, const char *before, const char
             labels_free(label, k);
             return NULL;
         }
-        const char *trimmed = text_trim(label[k]); /* as the list will be read */
+        const char *trimmed = text_trim(label[k]);
         memmove(label[k], trimmed, strlen(trimmed) + 1);
     }
     return label;
@@ -57,40 +58,22 @@ static int labels_check(char *const *label, const struct folder *f, struct err *
     return rc;
 }
 
-static int labels_try(char ***label, const struct folder *f, const char *before, const char *after,
-                      struct err *e)
-{
-    char **made = labels_make(f, before, after);
-    if (!made) return fail(e, E_MEM, "not enough memory for %d labels", f->classes);
-    int rc = labels_check(made, f, e);
-    if (rc)
-        labels_free(made, f->classes);
-    else
-        *label = made;
-    return rc;
-}
-
-/* A class that is also the name of a folder above DIR needs the folder that it is in itself; the two sets of
- * a split DIR are not in the same. */
-static int labels_in_parent(char ***label, const struct folder *f, struct err *e)
-{
-    const char *slash = strrchr(f->root, '/');
-    char *parent = text_format("%s/", slash);
-    if (!parent) return fail(e, E_MEM, "not enough memory");
-    int rc = labels_try(label, f, parent, "/", e);
-    mem_free(parent);
-    return rc;
-}
-
-/* The plainest form that is never mistaken. */
+/* The plainest form that is never mistaken. A class that is also the name of a folder above DIR needs the
+ * folder that it is in itself; the two sets of a split DIR are not in the same. The last failure counts. */
 static int labels_choose(char ***label, const struct folder *f, struct err *e)
 {
-    struct err why = { 0 }; /* the last form's failure is the one that counts */
-    int rc = labels_try(label, f, "", "", &why);
-    if (rc == E_FORMAT) rc = labels_try(label, f, "/", "/", &why);
-    if (rc == E_FORMAT && !f->train) rc = labels_in_parent(label, f, &why);
-    if (rc && e) *e = why;
-    return rc;
+    char *parent = text_format("%s/", strrchr(f->root, '/'));
+    const char *const form[][2] = { { "", "" }, { "/", "/" }, { parent, "/" } };
+    int rc = parent ? E_FORMAT : E_MEM;
+    for (int i = 0; rc == E_FORMAT && i < (f->train ? 2 : 3); i++) {
+        *label = labels_make(f, form[i][0], form[i][1]);
+        rc = *label ? labels_check(*label, f, e) : E_MEM;
+        if (!rc || !*label) break;
+        labels_free(*label, f->classes);
+        *label = NULL;
+    }
+    mem_free(parent);
+    return rc == E_MEM ? fail(e, E_MEM, "not enough memory for %d labels", f->classes) : rc;
 }
 
 /* ---- files ---- */
@@ -129,9 +112,8 @@ static int find_prefix(struct output *o, const char *prefix, struct err *e)
         rc = fail_at(e, E_FILE, folder, 0, "the folder cannot be opened: %s", strerror(errno));
     mem_free(folder);
     if (rc) return rc;
-    size_t n = strlen(place), capacity = n + strlen(name) + 2;
-    if (!(o->prefix = mem_alloc(capacity, 1))) return fail(e, E_MEM, "not enough memory");
-    snprintf(o->prefix, capacity, "%s%s%s", place, place[n - 1] == '/' ? "" : "/", name);
+    o->prefix = text_format("%s%s%s", place, strcmp(place, "/") ? "/" : "", name);
+    if (!o->prefix) return fail(e, E_MEM, "not enough memory");
     return check_prefix(o->prefix, e);
 }
 
@@ -156,44 +138,20 @@ static int open_files(struct output *o, int replace, struct err *e)
     return OK;
 }
 
-static int put_line(struct file *f, const char *text, struct err *e)
-{
-    TRY(file_write(f, text, strlen(text), e));
-    return file_write(f, "\n", 1, e);
-}
-
-static int put_key(struct output *o, const char *key, int file, struct err *e)
-{
-    struct file *f = &o->file[DATA];
-    TRY(file_write(f, key, strlen(key), e));
-    TRY(file_write(f, o->prefix, strlen(o->prefix), e));
-    return put_line(f, ending[file], e);
-}
-
-static int put_data(struct output *o, struct err *e)
-{
-    char line[100];
-    snprintf(line, sizeof line, "classes = %d", o->f->classes);
-    TRY(put_line(&o->file[DATA], "# Written by darknet classifier prepare.", e));
-    TRY(put_line(&o->file[DATA], line, e));
-    TRY(put_key(o, "train = ", TRAIN, e));
-    TRY(put_key(o, "valid = ", VALID, e));
-    TRY(put_key(o, "labels = ", LABELS, e));
-    TRY(put_key(o, "names = ", NAMES, e));
-    TRY(put_line(&o->file[DATA], "backup = backup", e));
-    return o->f->classes > 5 ? put_line(&o->file[DATA], "top = 5", e) : OK;
-}
-
 static int put_all(struct output *o, struct err *e)
 {
     const struct folder *f = o->f;
     for (int i = 0; i < f->n; i++)
-        TRY(put_line(&o->file[f->image[i].valid ? VALID : TRAIN], f->image[i].path, e));
+        TRY(file_print(&o->file[f->image[i].valid ? VALID : TRAIN], e, "%s\n", f->image[i].path));
     for (int k = 0; k < f->classes; k++) {
-        TRY(put_line(&o->file[LABELS], o->label[k], e));
-        TRY(put_line(&o->file[NAMES], f->name[k], e));
+        TRY(file_print(&o->file[LABELS], e, "%s\n", o->label[k]));
+        TRY(file_print(&o->file[NAMES], e, "%s\n", f->name[k]));
     }
-    return put_data(o, e);
+    static const char *const key[DATA] = { "train", "valid", "labels", "names" };
+    struct file *data = &o->file[DATA];
+    TRY(file_print(data, e, "# Written by darknet classifier prepare.\nclasses = %d\n", f->classes));
+    for (int i = 0; i < DATA; i++) TRY(file_print(data, e, "%s = %s%s\n", key[i], o->prefix, ending[i]));
+    return file_print(data, e, "backup = backup\n%s", f->classes > 5 ? "top = 5\n" : "");
 }
 
 static int write_all(struct output *o, const char *prefix, int replace, struct err *e)
