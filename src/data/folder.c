@@ -150,6 +150,9 @@ static int read_classes(struct folder *f, const char *set, int valid, struct err
 
 /* ---- a DIR that is split already ---- */
 
+/* DIR itself (FTS_DC), which a link leads to, is one too. */
+static int is_folder(const FTSENT *x) { return x->fts_info == FTS_D || x->fts_info == FTS_DC; }
+
 /* Sets train and valid when DIR holds folders of these names, and says which of the others are left out. */
 static int find_sets(struct folder *f, const struct notes *notes, struct err *e)
 {
@@ -158,11 +161,13 @@ static int find_sets(struct folder *f, const struct notes *notes, struct err *e)
     char *const roots[] = { f->root, NULL };
     FTS *fts = fts_open(roots, HOW, by_name);
     if (!fts || !fts_read(fts)) return fts ? fts_close(fts) : 0, no_memory(e);
+    errno = 0;
     FTSENT *const inside = fts_children(fts, 0);
+    if (!inside && errno == ENOMEM) return fts_close(fts), no_memory(e);
     size_t best = KNOWN;
     int train = 0;
     for (const FTSENT *x = inside; x; x = x->fts_link) {
-        if (x->fts_info != FTS_D && x->fts_info != FTS_DC) continue;
+        if (!is_folder(x)) continue;
         train |= !strcmp(x->fts_name, "train");
         for (size_t k = 0; k < best; k++)
             if (!strcmp(x->fts_name, known[k])) best = k;
@@ -172,7 +177,7 @@ static int find_sets(struct folder *f, const struct notes *notes, struct err *e)
         f->valid = known[best];
     }
     for (const FTSENT *x = f->train ? inside : NULL; x; x = x->fts_link)
-        if (x->fts_info == FTS_D && *x->fts_name != '.' && strcmp(x->fts_name, f->train) &&
+        if (is_folder(x) && *x->fts_name != '.' && strcmp(x->fts_name, f->train) &&
             strcmp(x->fts_name, f->valid))
             note(notes, "%s/%s is left out: %s and %s are the sets", f->root, x->fts_name, f->train,
                  f->valid);

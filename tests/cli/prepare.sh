@@ -60,11 +60,13 @@ check "of each class" row cat 3 3
 photos split/train ant bee
 photos split/test bee
 photos split/more bee
+ln -s . split/self
 check "a split folder" prepare split
 check "its training images" row ant 6 0
 check "its validation images" row bee 6 6
 check "a class without validation images is pointed out" grep -q "^warning: .*split/test has no image of class 'ant'" err
 check "so is what is left out" grep -q "split/more is left out" err
+check "a link to the folder, too" grep -q "split/self is left out" err
 
 # ---- a disk that is full, here for files of more than 1 KiB: the list of the many validation images ----
 photos many cat dog
@@ -101,7 +103,7 @@ bad "one class" "one class folder only \(cat\)" one
 bad "a class without images" "holes/dog: this class folder has no images" holes
 bad "a share of all" "-valid 1: expected a number between 0 and 1" "my pets" -valid 1
 bad "a share that is no number" "-valid 1e-2: expected" "my pets" -valid 1e-2
-rm -r split/more
+rm -r split/more split/self
 photos split/test ant
 bad "a share of what came apart" "has folders train and test already" split -valid .2
 prepare "my pets" -out ..
