@@ -62,9 +62,9 @@ LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c src/layers/*.c) \
             $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c src/backend/$(b)/*.cu)) \
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
-# On a machine without a GPU, stand-ins for the GPU's libraries.
+# On a machine without a GPU, stand-ins for the GPU's libraries: tests/shim/x.c for src/backend/cuda/x*.c.
 SHIM     := $(call on_host,$(wildcard tests/shim/*.c))
-SRC      := $(filter-out $(SHIM:tests/shim/%=src/backend/cuda/%),$(SRC)) $(SHIM)
+SRC      := $(filter-out $(foreach s,$(SHIM:tests/shim/%.c=%),$(wildcard src/backend/cuda/$(s)*.c)),$(SRC)) $(SHIM)
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
 LIB_OBJ  := $(addprefix $(B)/,$(patsubst %.c,%.o,$(patsubst %.cpp,%.o,$(SRC:.cu=.cu.o))))
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
@@ -206,6 +206,7 @@ $(B)/plain/%: $(B)/plain/%.o $(B)/plain/device/cmocka.o $(LIB_OBJ) $(B)/link.fla
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(LIB_OBJ) $(B)/link.flags
 	$(link)
 $(B)/tests/device/%.o: ALL_CFLAGS += -isystem $(CUDA)/include
+$(B)/tests/cuda/%.o: ALL_CFLAGS += $(call on,GPU,$(CUDA_INCLUDE))
 $(B)/tests/device/%: $(B)/tests/device/%.o $(B)/link.flags
 	$(link)
 

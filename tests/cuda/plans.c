@@ -5,6 +5,7 @@
  * become: training, paired where the cfg wants it, and inference. */
 #include <dirent.h>
 #include "test.h"
+#include "backend/cuda/dnn_engines.h"
 #include "backend/cuda/linear.h"
 #include "backend/ops/conv.h"
 #include "core/mem.h"
@@ -98,40 +99,64 @@ static int report(void **state)
     return 0;
 }
 
-static void open_card(struct dnn **dnn, const char *card, size_t limit)
+/* A descriptor of the card that cuDNN plans for, which it takes from 9.11 on. */
+static cudnnStatus_t describe(const char *json, cudnnBackendDescriptor_t *card)
+{
+#if CUDNN_VERSION >= 91100
+    CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, card));
+    CUDNN_SET(*card, DEVICEPROP_JSON_REPRESENTATION, CHAR, (int64_t)strlen(json), json);
+    return cudnnBackendFinalize(*card);
+#else
+    (void)json, (void)card;
+    return CUDNN_STATUS_NOT_SUPPORTED;
+#endif
+}
+
+static cudnnBackendDescriptor_t open_card(const char *name)
 {
     char path[100], json[4096];
-    struct err e = { 0 };
-    snprintf(path, sizeof path, "tests/cuda/%s.json", card);
+    cudnnBackendDescriptor_t card;
+    snprintf(path, sizeof path, "tests/cuda/%s.json", name);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     json[fread(json, 1, sizeof json - 1, f)] = 0;
     fclose(f);
-    ok(cudnn_open_described(dnn, json, limit, &e), &e);
+    assert_int_equal(describe(json, &card), CUDNN_STATUS_SUCCESS);
+    return card;
+}
+
+/* Returns whether there is an engine; *bytes: its workspace. */
+static int plan_one(struct engine_search *s, const char *card, size_t *bytes)
+{
+    struct err e = { 0 };
+    int rc = cudnn_find_engines(s, &e);
+    if (rc) print_error("%s: %s\n", card, e.msg);
+    *bytes = s->found[0].workspace;
+    while (s->n) cudnn_drop_engine(&s->found[--s->n]);
+    cudnn_drop_graph(&s->graph);
+    return rc == OK;
 }
 
 static void plan_all(struct watch *t, const char *card, enum precision precision, int deterministic,
                      size_t limit)
 {
-    struct dnn *dnn;
+    cudnnBackendDescriptor_t described = open_card(card);
     size_t largest = 0;
     int missing = 0;
-    open_card(&dnn, card, limit);
     for (int i = 0; i < t->n; i++) {
         struct cudnn_conv c = t->found[i];
-        struct cudnn_plan *p = NULL;
-        struct err e = { 0 };
-        size_t bytes = 0;
+        struct engine_search s = { .card = described,
+                                   .conv = &c,
+                                   .deterministic = deterministic,
+                                   .workspace_limit = limit,
+                                   .wanted = 1 };
+        size_t bytes;
         c.bf16 = precision == PRECISION_BF16;
         c.tf32 = precision == PRECISION_TF32;
-        if (cudnn_plan(&p, dnn, &c, deterministic, &bytes, &e)) {
-            print_error("%s: %s\n", card, e.msg);
-            missing++;
-        }
-        cudnn_plan_drop(p);
+        missing += !plan_one(&s, card, &bytes);
         if (bytes > largest) largest = bytes;
     }
-    cudnn_close(dnn);
+    cudnnBackendDestroyDescriptor(described);
     assert_int_equal(missing, 0);
     assert_true(largest <= limit);
     t->plans += t->n;
@@ -154,15 +179,19 @@ static void short_of_memory(void **state)
     for (int p = 0; p < PRECISION_COUNT; p++) plan_all(*state, "h100", (enum precision)p, 0, 0);
 }
 
+/* The message names the convolution. */
 static void refusals(void **state)
 {
-    struct dnn *dnn;
-    struct err e;
-    (void)state;
-    assert_int_equal(cudnn_open_described(&dnn, "{}", 0, &e), E_FORMAT);
-    assert_null(dnn);
-    assert_non_null(strstr(e.msg, "description of a GPU"));
-    cudnn_close(dnn);
+    const struct watch *t = *state;
+    struct cudnn_conv c = t->found[0];
+    struct engine_search s = { .conv = &c, .workspace_limit = CUDNN_WORKSPACE, .wanted = 1 };
+    struct err e = { 0 };
+    c.groups = -1;
+    s.card = open_card("h100");
+    assert_int_equal(cudnn_find_engines(&s, &e), E_DEVICE);
+    assert_non_null(strstr(e.msg, "groups -1, in fp32: "));
+    cudnn_drop_graph(&s.graph);
+    cudnnBackendDestroyDescriptor(s.card);
 }
 
 int main(void)

@@ -18,11 +18,6 @@ int cudnn_open(struct dnn **d, stream_t s, struct err *e)
     *d = NULL;
     return OK;
 }
-int cudnn_open_described(struct dnn **d, const char *json, size_t limit, struct err *e)
-{
-    (void)d, (void)json, (void)limit;
-    return fail(e, E_DEVICE, "kernels on the host plan for no other card");
-}
 void cudnn_close(struct dnn *d) { (void)d; }
 
 int cudnn_plan(struct cudnn_plan **p, struct dnn *d, const struct cudnn_conv *c, int deterministic,

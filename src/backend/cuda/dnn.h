@@ -1,26 +1,9 @@
-/* Convolutions of cuDNN, by its graph API: N,H,W,C tensors, O,H,W,I/groups weights. dnn.c is cuDNN;
- * tests/shim/dnn.c computes the same on the host. */
+/* Convolutions of cuDNN: N,H,W,C tensors, O,H,W,I/groups weights. tests/shim/dnn.c computes the same on the
+ * host. */
 #ifndef CUDA_DNN_H
 #define CUDA_DNN_H
 #include "device.h"
-
-enum cudnn_pass {
-    CUDNN_PASS_FORWARD, /* y = x * w */
-    CUDNN_PASS_DATA,    /* gx = gy * w, transposed */
-    CUDNN_PASS_WEIGHTS  /* gw = x * gy */
-};
-
-/* All int: compared byte by byte. */
-struct cudnn_conv {
-    int pass;              /* enum cudnn_pass */
-    int bf16;              /* elements are bfloat16; else float */
-    int tf32;              /* float: factors may be rounded to 10 bits */
-    int n, c, h, w;        /* of x */
-    int filters, oh, ow;   /* of y */
-    int size, stride, pad; /* square window; zero padding on each side */
-    int groups;
-    int add; /* adds to what is there */
-};
+#include "dnn_conv.h"
 
 enum { CUDNN_WORKSPACE = 256 << 20 }; /* bytes that a convolution may want at most */
 
@@ -29,9 +12,6 @@ struct cudnn_plan;
 
 /* E_DEVICE: another cuDNN than the one this was built for, or none that works here. */
 int cudnn_open(struct dnn **, stream_t, struct err *);
-/* Plans for a card that need not be there, from cuDNN's description of it in JSON, with another limit than
- * CUDNN_WORKSPACE: nothing can be run. */
-int cudnn_open_described(struct dnn **, const char *json, size_t limit, struct err *);
 void cudnn_close(struct dnn *);    /* accepts NULL; after its plans are dropped */
 const char *cudnn_libraries(void); /* CUDA, cuDNN, cuBLAS and their versions, as built */
 
