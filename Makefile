@@ -56,7 +56,7 @@ DECODERS := $(call on,TURBOJPEG,turbojpeg) $(call on,OPENCV,opencv) stb
 # The operations are the headers in src/backend/ops. Each is done by the file of its name in the backend's folder; where the cpu
 # backend has none, by ref's, which computes in the same memory.
 OPERATIONS := $(sort $(patsubst src/backend/ops/%.h,%,$(wildcard src/backend/ops/*.h)))
-has         = $(wildcard src/backend/$(1)/$(2).c)
+has         = $(wildcard src/backend/$(1)/$(2).c src/backend/$(1)/$(2).cu)
 provider    = $(if $(call has,$(1),$(2)),$(1),$(if $(filter cpu,$(1)),$(if $(call has,ref,$(2)),ref)))
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c src/layers/*.c) \
@@ -85,7 +85,7 @@ CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ld
                 $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
 NVCC         := $(CUDA)/bin/nvcc
 NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
-                -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion -MMD -MP -Isrc -Iinclude -I$(B)
+                -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
 LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,-ldnnl) $(call on,TURBOJPEG,-lturbojpeg) \
           $(call on,OPENCV,-lopencv_imgcodecs -lopencv_core -lstdc++) \
           -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)

@@ -3,6 +3,10 @@
 #ifndef CORE_ERR_H
 #define CORE_ERR_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define ERR_LIST(X)                                                                                          \
     X(E_ARG, -1, "bad argument")                                                                             \
     X(E_CFG, -2, "bad configuration")                                                                        \
@@ -49,4 +53,7 @@ struct notes {
 };
 void note(const struct notes *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -3,6 +3,10 @@
 #define CORE_MEM_H
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* `count` zeroed elements of `size` bytes, aligned to 64 bytes; NULL when memory is short or the product
  * overflows. A count of 0 gives a valid pointer. Release with mem_free. */
 void *mem_alloc(size_t count, size_t size);
@@ -20,4 +24,7 @@ size_t mem_free_bytes(void);
 int mem_mul(size_t a, size_t b, size_t *out);
 int mem_add(size_t a, size_t b, size_t *out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,6 +1,9 @@
 #include "rig/rig.h"
 #include "backend/ops/add.h"
 #include "backend/ops/conv.h"
+#include "backend/ops/dense.h"
+#include "backend/ops/match.h"
+#include "backend/ops/softmax.h"
 
 static void rows(void **state)
 {
@@ -45,11 +48,37 @@ static void refusals(void **state)
     d.b = &c;
     assert_int_equal(r.be->ops->add->plan(r.be, &d, &y, &p, &e), E_ARG);
     op_destroy(&p);
+    const struct softmax_desc groups = { .in = &a, .groups = 3, .temperature = 1 };
+    assert_int_equal(r.be->ops->softmax->plan(r.be, &groups, &y, &p, &e), E_ARG);
+    op_destroy(&p);
+    rig_close(&r);
+}
+
+/* What kernels cannot count with the numbers they have. */
+static void limits_of_a_gpu(void **state)
+{
+    struct rig r;
+    struct err e;
+    struct op_plan p = { 0 };
+    rig_open(&r, *state, 1);
+    if (r.be->ops->gpu) {
+        struct tensor x = rig_dense(&r, (struct shape){ 4, 4, 1, 1 }), large = x, y = x;
+        const struct match_desc match = {
+            .in = &x, .m1 = 2, .m2 = 2, .classes = 65536, .options.conditional = 1
+        };
+        assert_int_equal(r.be->ops->match->plan(r.be, &match, &p, &e), E_ARG);
+        op_destroy(&p);
+        large.shape = (struct shape){ 1, 1, 32768, 32768 }; /* with 4 outputs: 2^32 weights */
+        const struct linear_desc dense = { .in = &large, .groups = 1 };
+        assert_int_equal(r.be->ops->dense->linear.plan(r.be, &dense, &y, &p, &e), E_ARG);
+        op_destroy(&p);
+    }
     rig_close(&r);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(refusals) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(refusals),
+                                        cmocka_unit_test(limits_of_a_gpu) };
     return RIG_RUN(tests);
 }

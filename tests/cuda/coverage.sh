@@ -20,8 +20,8 @@ awk -F"[':% ]+" '
     /^File/ { name = $2 }
     /^Lines/ { lines = $3 }
     /^Branches/ { branches = $3 }
-    /^Taken/ && name ~ /\.cu$/ {
+    /^Taken/ && name ~ /\.cuh?$/ {
         printf "%-32s lines %6.2f %%   branches %6.2f %%   both ways %6.2f %%\n", name, lines, branches, $5 }' summary
-grep '#####' ./*.cu.gcov | sort -u >missed
+grep '#####' ./*.cu.gcov ./*.cuh.gcov | sort -u >missed
 cat missed
 [ ! -s missed ]

@@ -5,8 +5,8 @@
  * become: training, paired where the cfg wants it, and inference. */
 #include <dirent.h>
 #include "test.h"
+#include "backend/cuda/conv.h"
 #include "backend/cuda/dnn_engines.h"
-#include "backend/cuda/linear.h"
 #include "backend/ops/conv.h"
 #include "core/mem.h"
 #include "net/net.h"

@@ -1,5 +1,23 @@
 /* Addition: a thread takes V channels of a pixel. */
+#include "backend/ops/add.h"
 #include "kernel.h"
+
+struct add_map {
+    unsigned ac, ah, aw, bc, bh, bw; /* channels and maps */
+    unsigned up, down;               /* b is scattered by up and strided by down; one of them is 1 */
+    int same;                        /* a and b have one shape */
+    int b_bf16;
+    enum act act;
+    float alpha, beta;
+};
+
+struct add {
+    const struct cuda *cu;
+    int bf16; /* the output is */
+    size_t rows, rows_back;
+    struct add_map map;
+    int add_a, add_b;
+};
 
 /* b may be of the other type: only where V is 1. */
 DEVICE int type_of_b(int bf16, unsigned V, const struct add_map *m) { return V > 1 ? bf16 : m->b_bf16; }
@@ -21,7 +39,8 @@ DEVICE int64_t partner_of_b(const struct add_map *m, unsigned p, unsigned c)
     return ((int64_t)(row * m->ah + y / m->down * m->up) * m->aw + x / m->down * m->up) * m->ac + c;
 }
 
-DEVICE void add(int bf16, unsigned V, struct add_map m, const void *a, const void *b, void *out, size_t items)
+DEVICE void add_b(int bf16, unsigned V, struct add_map m, const void *a, const void *b, void *out,
+                  size_t items)
 {
     PHASE GRID_LOOP(i, items)
     {
@@ -31,21 +50,21 @@ DEVICE void add(int bf16, unsigned V, struct add_map m, const void *a, const voi
         load(bf16, V, a, i * V, f);
         if (at >= 0) load(type_of_b(bf16, V, &m), V, b, (size_t)at, g);
         for (unsigned k = 0; k < V; k++)
-            f[k] = act_apply((enum act)m.act, at < 0 ? f[k] : m.alpha * f[k] + m.beta * g[k]);
+            f[k] = act_apply(m.act, at < 0 ? f[k] : m.alpha * f[k] + m.beta * g[k]);
         store(bf16, V, out, i * V, f);
     }
 }
-FOUR_KERNELS(add, LIST(struct add_map m, const void *a, const void *b, void *out, size_t items),
+FOUR_KERNELS(add_b, LIST(struct add_map m, const void *a, const void *b, void *out, size_t items),
              LIST(m, a, b, out, items))
 
 /* V gradients before the activation. */
-DEVICE void gradient(int bf16, unsigned V, int act, const void *y, const void *gy, size_t i, float *g)
+DEVICE void gradient(int bf16, unsigned V, enum act act, const void *y, const void *gy, size_t i, float *g)
 {
     float f[8];
     load(bf16, V, gy, i, g);
     if (act == ACT_LINEAR) return; /* y may be NULL */
     load(bf16, V, y, i, f);
-    for (unsigned k = 0; k < V; k++) g[k] *= act_slope_y((enum act)act, f[k]);
+    for (unsigned k = 0; k < V; k++) g[k] *= act_slope_y(act, f[k]);
 }
 
 DEVICE void put_times(int bf16, unsigned V, void *p, size_t i, const float *g, float factor, int add)
@@ -91,32 +110,74 @@ FOUR_KERNELS(add_back_b,
              LIST(struct add_map m, const void *y, const void *gy, void *gb, int add_b, size_t items),
              LIST(m, y, gy, gb, add_b, items))
 
-static unsigned width(int bf16, const struct add_map *m)
+static unsigned width(const struct add *s)
 {
-    return bf16 != m->b_bf16 || !cuda_is_wide(bf16, m->ac) || !cuda_is_wide(bf16, m->bc) ? 1 : bf16 ? 8 : 4;
+    const unsigned V = cuda_vector(s->bf16, s->map.ac);
+    return s->bf16 == s->map.b_bf16 && cuda_vector(s->bf16, s->map.bc) > 1 ? V : 1;
 }
 
-LAUNCHERS
-int kernel_add(const struct cuda *cu, int bf16, const struct add_map *m, const void *a, const void *b,
-               void *out, size_t rows)
+static int plan(struct backend *be, const struct add_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    const unsigned V = width(bf16, m);
-    const size_t items = rows * m->ah * m->aw * (m->ac / V);
-    LAUNCH_FOUR(cu, add, bf16, V > 1, blocks_for(cu, items), 1, THREADS, *m, a, b, out, items);
+    const struct shape a = d->a->shape, b = d->b->shape;
+    int up, down;
+    TRY(op_plan_init(p, sizeof(struct add), e));
+    if (!add_factors(a, b, &up, &down))
+        return fail(e, E_ARG,
+                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
+                    a.h, b.w, b.h);
+    TRY(cuda_tensor(out, cuda_is_bf16(d->a), e));
+    *(struct add *)p->self = (struct add){
+        .cu = cuda_of(be),
+        .bf16 = cuda_is_bf16(d->a),
+        .rows = (size_t)a.n,
+        .rows_back = (size_t)d->rows_back,
+        .map = { .ac = (unsigned)a.c,
+                 .ah = (unsigned)a.h,
+                 .aw = (unsigned)a.w,
+                 .bc = (unsigned)b.c,
+                 .bh = (unsigned)b.h,
+                 .bw = (unsigned)b.w,
+                 .up = (unsigned)up,
+                 .down = (unsigned)down,
+                 .same = a.c == b.c && a.w == b.w,
+                 .b_bf16 = cuda_is_bf16(d->b),
+                 .act = d->act,
+                 .alpha = (float)d->alpha,
+                 .beta = (float)d->beta },
+        .add_a = d->add_a,
+        .add_b = d->add_b,
+    };
+    p->fused = 1;
     return OK;
 }
 
-int kernel_add_back(const struct cuda *cu, int bf16, const struct add_map *m, const void *y, const void *gy,
-                    void *ga, int add_a, void *gb, int add_b, size_t rows)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *a, const void *b,
+                   void *y)
 {
-    const unsigned V = width(bf16, m);
-    const size_t a = rows * m->ah * m->aw * (m->ac / V), b = rows * m->bh * m->bw * (m->bc / V);
+    (void)context;
+    const struct add *s = (const struct add *)p->self;
+    const struct add_map *m = &s->map;
+    const unsigned V = width(s);
+    const size_t items = s->rows * m->ah * m->aw * (m->ac / V);
+    LAUNCH_ITEMS(s->cu, add_b, s->bf16, V, items, *m, a, b, y, items);
+    return OK;
+}
+
+static int backward(const struct op_plan *p, const struct op_context *context, const void *y, const void *gy,
+                    void *ga, void *gb)
+{
+    (void)context;
+    const struct add *s = (const struct add *)p->self;
+    const struct add_map *m = &s->map;
+    const unsigned V = width(s);
+    const size_t a = s->rows_back * m->ah * m->aw * (m->ac / V),
+                 b = s->rows_back * m->bh * m->bw * (m->bc / V);
     void *both = m->same ? gb : NULL;
     if (ga || both)
-        LAUNCH_FOUR(cu, add_back_a, bf16, V > 1, blocks_for(cu, a), 1, THREADS, *m, y, gy, ga, add_a, both,
-                    add_b, a);
-    if (gb && !both)
-        LAUNCH_FOUR(cu, add_back_b, bf16, V > 1, blocks_for(cu, b), 1, THREADS, *m, y, gy, gb, add_b, b);
+        LAUNCH_ITEMS(s->cu, add_back_a, s->bf16, V, a, *m, y, gy, ga, s->add_a, both, s->add_b, a);
+    if (gb && !both) LAUNCH_ITEMS(s->cu, add_back_b, s->bf16, V, b, *m, y, gy, gb, s->add_b, b);
     return OK;
 }
-LAUNCHERS_END
+
+const struct add_ops cuda_add = { plan, forward, backward };

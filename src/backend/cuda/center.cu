@@ -1,23 +1,34 @@
 /* Center loss, as ref/center.c computes it. */
+#include "backend/ops/center.h"
 #include "kernel.h"
 
-DEVICE float feature(const struct center_job *j, const void *x, size_t row, unsigned t)
+enum { FEATURES = 128 }; /* of a block */
+
+struct center {
+    const struct cuda *cu;
+    int bf16, classes;
+    unsigned d, c, rows_back; /* features, and channels of them */
+    unsigned parts;           /* blocks that share a class */
+    double lambda, warmup, alpha;
+};
+
+DEVICE float feature(const struct center *j, const void *x, size_t row, unsigned t)
 {
     float f;
     load(j->bf16, 1, x, row * j->d + t, &f);
     return f;
 }
 
-/* A block takes a class and CENTER_FEATURES features, a thread one of them: moves the center, sums the rows
+/* A block takes a class and FEATURES features, a thread one of them: moves the center, sums the rows
  * of the class, in their order. Its part of the loss: sum (h - c)^2 / 2. */
-KERNEL(pull, struct center_job j, const void *x, const int *label, unsigned scored, int move,
-       int reuse_detached, struct center_state state, double *part)
+KERNEL(pull, struct center j, const void *x, const int *label, unsigned scored, int move, int reuse_detached,
+       struct center_state state, double *part)
 {
-    SHARED(double, loss, CENTER_FEATURES);
+    SHARED(double, loss, FEATURES);
     const unsigned k = blockIdx.x;
     PHASE
     {
-        const unsigned t = blockIdx.y * CENTER_FEATURES + threadIdx.x;
+        const unsigned t = blockIdx.y * FEATURES + threadIdx.x;
         loss[threadIdx.x] = 0;
         if (t >= j.d) continue;
         const size_t at = (size_t)k * j.d + dense_at(t, j.c, j.d / j.c);
@@ -31,13 +42,13 @@ KERNEL(pull, struct center_job j, const void *x, const int *label, unsigned scor
         }
         if (!reuse_detached) state.centers[at] = c, state.sum[at] = sum;
     }
-    BLOCK_SUM(loss, CENTER_FEATURES, 1);
-    PHASE if (!threadIdx.x) part[k * gridDim.y + blockIdx.y] = loss[0];
+    BLOCK_SUM(loss, FEATURES, 1);
+    PHASE if (!threadIdx.x) part[k * j.parts + blockIdx.y] = loss[0];
 }
 
 /* One block: the counts, once all centers have moved, and the loss. */
-KERNEL(settle, struct center_job j, const int *label, unsigned scored, int move, int reuse_detached,
-       float *count, const double *part, unsigned parts, double *loss)
+KERNEL(finish, struct center j, const int *label, unsigned scored, int move, int reuse_detached, float *count,
+       const double *part, double *loss)
 {
     SHARED(double, sum, THREADS);
     PHASE
@@ -48,13 +59,14 @@ KERNEL(settle, struct center_job j, const int *label, unsigned scored, int move,
             count[k] = (move ? 0 : count[k]) + (float)n;
         }
         sum[threadIdx.x] = 0;
-        for (unsigned i = threadIdx.x; i < parts; i += THREADS) sum[threadIdx.x] += part[i];
+        for (unsigned i = threadIdx.x; i < (unsigned)j.classes * j.parts; i += THREADS)
+            sum[threadIdx.x] += part[i];
     }
     BLOCK_SUM(sum, THREADS, 1);
     PHASE if (!threadIdx.x) *loss = sum[0];
 }
 
-KERNEL(pull_back, struct center_job j, const struct step_state *now, const void *x, const int *label,
+KERNEL(pull_back, struct center j, const struct step_state *now, const void *x, const int *label,
        unsigned scored, const float *centers, void *gx, size_t n, int add)
 {
     PHASE
@@ -74,26 +86,46 @@ KERNEL(pull_back, struct center_job j, const struct step_state *now, const void 
     }
 }
 
-LAUNCHERS
-int kernel_center(const struct cuda *cu, const struct center_job *j, const void *x, const int *label,
-                  unsigned scored, int move, int reuse_detached, const struct center_state *state,
-                  double *loss_part, double *loss)
+static int plan(struct backend *be, const struct center_desc *d, struct op_plan *p, struct err *e)
 {
-    const unsigned parts = (j->d + CENTER_FEATURES - 1) / CENTER_FEATURES;
-    LAUNCH(cu, pull, j->classes, parts, CENTER_FEATURES, *j, x, label, scored, move, reuse_detached, *state,
-           loss_part);
-    LAUNCH(cu, settle, 1, 1, THREADS, *j, label, scored, move, reuse_detached, state->count, loss_part,
-           (unsigned)j->classes * parts, loss);
+    TRY(op_plan_init(p, sizeof(struct center), e));
+    struct center *s = (struct center *)p->self;
+    const unsigned row = (unsigned)shape_row(d->in->shape);
+    *s = (struct center){ .cu = cuda_of(be),
+                          .bf16 = cuda_is_bf16(d->in),
+                          .classes = d->classes,
+                          .d = row,
+                          .c = (unsigned)d->in->shape.c,
+                          .rows_back = (unsigned)d->rows_back,
+                          .parts = (row + FEATURES - 1) / FEATURES,
+                          .lambda = d->lambda,
+                          .warmup = d->warmup,
+                          .alpha = d->alpha };
+    p->scratch_bytes = (size_t)d->classes * s->parts * sizeof(double);
     return OK;
 }
 
-int kernel_center_back(const struct cuda *cu, const struct center_job *j, const struct step_state *now,
-                       const void *x, const int *label, unsigned scored, const struct center_state *state,
-                       void *gx, int add)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const struct center_state *state, double *loss)
 {
-    const size_t n = (size_t)j->rows_back * j->d;
-    LAUNCH(cu, pull_back, blocks_for(cu, n), 1, THREADS, *j, now, x, label, scored, state->centers, gx, n,
-           add);
+    const struct center *s = (const struct center *)p->self;
+    const int reuse = context->reuse_detached, move = !context->add && !reuse;
+    const unsigned scored = (unsigned)context->scored;
+    double *part = (double *)context->scratch;
+    LAUNCH(s->cu, pull, s->classes, s->parts, FEATURES, *s, x, context->label, scored, move, reuse, *state,
+           part);
+    LAUNCH(s->cu, finish, 1, 1, THREADS, *s, context->label, scored, move, reuse, state->count, part, loss);
     return OK;
 }
-LAUNCHERS_END
+
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x,
+                    const struct center_state *state, void *gx, int add)
+{
+    const struct center *s = (const struct center *)p->self;
+    const size_t n = (size_t)s->rows_back * s->d;
+    LAUNCH(s->cu, pull_back, blocks_for(s->cu, n), 1, THREADS, *s, context->state, x, context->label,
+           (unsigned)context->scored, state->centers, gx, n, add);
+    return OK;
+}
+
+const struct center_ops cuda_center = { plan, forward, backward };

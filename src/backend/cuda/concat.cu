@@ -1,5 +1,19 @@
 /* Concatenation: a thread takes V channels of a pixel. */
+#include "backend/ops/concat.h"
 #include "kernel.h"
+
+struct concat_part { /* an input */
+    size_t c;
+    int bf16;
+};
+
+struct concat {
+    const struct cuda *cu;
+    int bf16;                          /* the output is */
+    size_t rows, rows_back, pixels, c; /* pixels of a row, channels of the output */
+    int nin;
+    struct concat_part part[];
+};
 
 /* Channels of pixels between tensors of pitch pf and pt channels. */
 DEVICE void channels(int bf16, unsigned V, const void *from, unsigned pf, int to_bf16, void *to, unsigned pt,
@@ -19,18 +33,70 @@ FOUR_KERNELS(channels,
                   int add),
              LIST(from, pf, to_bf16, to, pt, c, items, add))
 
-LAUNCHERS
-int kernel_channels(const struct cuda *cu, int from_bf16, const void *from, size_t from_pitch,
-                    size_t from_first, int to_bf16, void *to, size_t to_pitch, size_t to_first, size_t c,
-                    size_t pixels, int add)
+/* An input, or the place in the output of one: channel `first` of `pitch`. */
+struct place {
+    void *data;
+    int bf16;
+    size_t pitch, first;
+};
+
+static int copy(const struct concat *s, struct place from, struct place to, size_t c, size_t rows, int add)
 {
-    const int wide = from_bf16 == to_bf16 && cuda_is_wide(from_bf16, c) &&
-                     cuda_is_wide(from_bf16, from_pitch) && cuda_is_wide(from_bf16, to_pitch) &&
-                     cuda_is_wide(from_bf16, from_first) && cuda_is_wide(from_bf16, to_first);
-    const size_t items = pixels * (wide ? c / (from_bf16 ? 8 : 4) : c);
-    LAUNCH_FOUR(cu, channels, from_bf16, wide, blocks_for(cu, items), 1, THREADS,
-                (const char *)from + from_first * cuda_element(from_bf16), (unsigned)from_pitch, to_bf16,
-                (char *)to + to_first * cuda_element(to_bf16), (unsigned)to_pitch, (unsigned)c, items, add);
+    const int wide = from.bf16 == to.bf16 && cuda_vector(to.bf16, c) > 1 && cuda_vector(to.bf16, s->c) > 1 &&
+                     cuda_vector(to.bf16, from.first + to.first) > 1;
+    const unsigned V = wide ? cuda_vector(to.bf16, c) : 1;
+    const size_t items = rows * s->pixels * (c / V);
+    LAUNCH_ITEMS(s->cu, channels, from.bf16, V, items,
+                 (const char *)from.data + from.first * cuda_element(from.bf16), (unsigned)from.pitch,
+                 to.bf16, (char *)to.data + to.first * cuda_element(to.bf16), (unsigned)to.pitch, (unsigned)c,
+                 items, add);
     return OK;
 }
-LAUNCHERS_END
+
+static int plan(struct backend *be, const struct concat_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
+{
+    TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(struct concat_part), e));
+    TRY(cuda_tensor(out, cuda_is_bf16(d->in[0]), e));
+    struct concat *s = (struct concat *)p->self;
+    s->cu = cuda_of(be);
+    s->bf16 = cuda_is_bf16(d->in[0]);
+    s->rows = (size_t)out->shape.n;
+    s->rows_back = (size_t)d->rows_back;
+    s->nin = d->nin;
+    s->c = (size_t)out->shape.c;
+    s->pixels = (size_t)out->shape.h * (size_t)out->shape.w;
+    for (int i = 0; i < d->nin; i++)
+        s->part[i] = (struct concat_part){ (size_t)d->in[i]->shape.c, cuda_is_bf16(d->in[i]) };
+    return OK;
+}
+
+static int forward(const struct op_plan *p, const struct op_context *context, const void *const *x, void *y)
+{
+    (void)context;
+    const struct concat *s = (const struct concat *)p->self;
+    size_t first = 0;
+    for (int i = 0; i < s->nin; first += s->part[i++].c) {
+        const struct concat_part *part = &s->part[i];
+        TRY(copy(s, (struct place){ (void *)(uintptr_t)x[i], part->bf16, part->c, 0 },
+                 (struct place){ y, s->bf16, s->c, first }, part->c, s->rows, 0));
+    }
+    return OK;
+}
+
+static int backward(const struct op_plan *p, const struct op_context *context, const void *gy,
+                    void *const *gx, const int *add)
+{
+    (void)context;
+    const struct concat *s = (const struct concat *)p->self;
+    size_t first = 0;
+    for (int i = 0; i < s->nin; first += s->part[i++].c) {
+        const struct concat_part *part = &s->part[i];
+        if (!gx[i]) continue;
+        TRY(copy(s, (struct place){ (void *)(uintptr_t)gy, s->bf16, s->c, first },
+                 (struct place){ gx[i], part->bf16, part->c, 0 }, part->c, s->rows_back, add[i]));
+    }
+    return OK;
+}
+
+const struct concat_ops cuda_concat = { plan, forward, backward };

@@ -1,5 +1,6 @@
 /* Convolution: up to three plans of cuDNN, one for each pass. */
 #include "backend/ops/conv.h"
+#include "conv.h"
 #include "linear.h"
 
 enum { PASSES = 3 };

@@ -149,6 +149,16 @@ int cuda_get(struct cuda *cu, void *host, const void *from, size_t bytes)
     return OK;
 }
 
+int cuda_copy_of(struct cuda *cu, const void *host, size_t bytes, void **out, struct err *e)
+{
+    TRY(dev_alloc(out, bytes, e));
+    int rc = cuda_put(cu, *out, host, bytes);
+    if (!rc) return OK;
+    dev_free(*out);
+    *out = NULL;
+    return rc;
+}
+
 static int cuda_upload(struct backend *be, void *to, const void *host, size_t bytes)
 {
     return cuda_put(cuda_of(be), to, host, bytes);
@@ -264,31 +274,6 @@ static int cuda_write(struct backend *be, struct tensor *t, int row, int rows, c
     return dense_done(cu, dense, write_rows(cu, t, (size_t)row, (size_t)rows, most, dense, host, add));
 }
 
-/* ---- weights ---- */
-
-int cuda_pack(struct cuda *cu, const struct layout *l, const real *host, void *w,
-              size_t (*at)(const void *plan, size_t i), const void *plan)
-{
-    real *packed = mem_alloc(l->count, sizeof *packed);
-    if (!packed) return E_MEM;
-    for (size_t i = 0; i < l->count; i++) packed[at(plan, i)] = host[i];
-    int rc = cuda_put(cu, w, packed, l->count * sizeof *packed);
-    mem_free(packed);
-    if (rc || !l->bf16) return rc;
-    return kernel_convert(cu, w, 0, cuda_weight_copy(l, w), 1, l->count, 0);
-}
-
-int cuda_unpack(struct cuda *cu, const struct layout *l, const void *w, real *host,
-                size_t (*at)(const void *plan, size_t i), const void *plan)
-{
-    real *packed = mem_alloc(l->count, sizeof *packed);
-    if (!packed) return E_MEM;
-    int rc = cuda_get(cu, packed, w, l->count * sizeof *packed);
-    for (size_t i = 0; i < l->count && !rc; i++) host[i] = packed[at(plan, i)];
-    mem_free(packed);
-    return rc;
-}
-
 /* ---- recordings ---- */
 
 static int cuda_capture_begin(struct backend *be) { return dev_capture_begin(cuda_of(be)->stream); }
@@ -301,9 +286,6 @@ static int cuda_launch(struct backend *be, const struct capture *r)
     return dev_launch(cuda_of(be)->stream, r);
 }
 
-#define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
-#include "ops_cuda.inc"
-#undef OPERATION
 extern const struct backend_ops backend_cuda;
 const struct backend_ops backend_cuda = {
     .name = "cuda",

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include "core/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct CUstream_st *stream_t;
 typedef struct CUevent_st *event_t;
 
@@ -54,4 +58,7 @@ void dev_capture_destroy(struct capture *); /* accepts NULL */
 
 int dev_sync(stream_t, struct err *); /* waits, and tells what failed since the last call */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,32 +1,63 @@
 /* Dropout, element by element. What is kept is decided by scalar.h. */
+#include "backend/ops/dropout.h"
 #include "kernel.h"
 
+struct dropout {
+    const struct cuda *cu;
+    int bf16;
+    size_t n, n_back, c, hw; /* numbers, forward and backward; channels and pixels */
+    double probability;
+    uint64_t key;
+};
+
 /* Element i lies at pixel p of channel c; the draw goes by its place in N,C,H,W order. */
-KERNEL(dropout, int bf16, uint64_t key, const struct step_state *state, double probability, const void *x,
-       void *y, size_t n, size_t c, size_t hw, int add)
+KERNEL(drop, struct dropout d, const struct step_state *state, const void *x, void *y, size_t n, int add)
 {
     PHASE
     {
-        const uint64_t step_key = rng_key(key, RNG_DROPOUT, state->step);
-        const float scale = (float)(1 / (1 - probability));
+        const uint64_t step_key = rng_key(d.key, RNG_DROPOUT, state->step);
+        const float scale = (float)(1 / (1 - d.probability));
         GRID_LOOP(i, n)
         {
-            size_t at = (i / (c * hw) * c + i % c) * hw + i / c % hw;
             float f;
-            load(bf16, 1, x, i, &f);
-            f = dropout_keep(step_key, at, probability) ? f * scale : 0;
-            put(bf16, 1, y, i, &f, add);
+            load(d.bf16, 1, x, i, &f);
+            f = dropout_keep(step_key, dense_at(i, d.c, d.hw), d.probability) ? f * scale : 0;
+            put(d.bf16, 1, y, i, &f, add);
         }
     }
 }
 
-LAUNCHERS
-int kernel_dropout(const struct cuda *cu, int bf16, uint64_t key, const struct step_state *state,
-                   double probability, const void *x, void *y, size_t n, size_t c, size_t hw, int add)
+static int plan(struct backend *be, const struct dropout_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    if (n)
-        LAUNCH(cu, dropout, blocks_for(cu, n), 1, THREADS, bf16, key, state, probability, x, y, n, c, hw,
+    const size_t row = shape_row(d->in->shape), c = (size_t)d->in->shape.c;
+    TRY(op_plan_init(p, sizeof(struct dropout), e));
+    *(struct dropout *)p->self = (struct dropout){ .cu = cuda_of(be),
+                                                   .bf16 = cuda_is_bf16(d->in),
+                                                   .n = shape_count(d->in->shape),
+                                                   .n_back = row * (size_t)d->rows_back,
+                                                   .c = c,
+                                                   .hw = row / c,
+                                                   .probability = d->probability,
+                                                   .key = d->key };
+    return cuda_tensor(out, cuda_is_bf16(d->in), e);
+}
+
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
+{
+    const struct dropout *s = (const struct dropout *)p->self;
+    LAUNCH(s->cu, drop, blocks_for(s->cu, s->n), 1, THREADS, *s, context->state, x, y, s->n, 0);
+    return OK;
+}
+
+static int backward(const struct op_plan *p, const struct op_context *context, const void *gy, void *gx,
+                    int add)
+{
+    const struct dropout *s = (const struct dropout *)p->self;
+    if (gx)
+        LAUNCH(s->cu, drop, blocks_for(s->cu, s->n_back), 1, THREADS, *s, context->state, gy, gx, s->n_back,
                add);
     return OK;
 }
-LAUNCHERS_END
+
+const struct dropout_ops cuda_dropout = { plan, forward, backward };

@@ -1,9 +1,23 @@
-/* Images of bytes, moved, mirrored and normalised: the arithmetic is data/augment.c's, so that the numbers
- * are. */
+/* Images that stay on the device as bytes, moved, mirrored and normalised there: the arithmetic, and so every
+ * number, is that of data/augment.c. */
+#include "backend/ops/images.h"
 #include "kernel.h"
 
+enum { CHANNELS = 4 }; /* at most */
+
+struct table {
+    const uint8_t *pixels; /* device: n x c x h x w */
+    int n, c, h, w;
+    float mean[CHANNELS], scale[CHANNELS];
+};
+
+struct images {
+    struct cuda *cu;
+    struct table t;
+};
+
 /* Number `i` of a row: pixel i / c, channel i % c. */
-DEVICE float seen(const struct images_table *t, const struct crop *v, size_t i)
+DEVICE float seen(const struct table *t, const struct crop *v, size_t i)
 {
     const int k = (int)(i % (size_t)t->c), at = (int)(i / (size_t)t->c), x = at % t->w;
     const int col = (v->mirror ? t->w - 1 - x : x) + v->left, row = at / t->w + v->top;
@@ -16,25 +30,53 @@ DEVICE float seen(const struct images_table *t, const struct crop *v, size_t i)
     return (f - t->mean[k]) * t->scale[k];
 }
 
-KERNEL(show, struct images_table t, const struct crop *move, int bf16, void *x, size_t count)
+KERNEL(show, struct table t, const struct crop *crop, int bf16, void *x, size_t count)
 {
     PHASE
     {
         const size_t row = (size_t)t.c * (size_t)t.h * (size_t)t.w;
         GRID_LOOP(i, count)
         {
-            float f = seen(&t, &move[i / row], i % row);
+            float f = seen(&t, &crop[i / row], i % row);
             store(bf16, 1, x, i, &f);
         }
     }
 }
 
-LAUNCHERS
-int kernel_show(const struct cuda *cu, const struct images_table *t, const struct crop *move, int rows,
-                int bf16, void *x)
+static int show_images(const struct op_plan *p, const struct crop *crop, int rows, struct tensor *to)
 {
-    size_t count = (size_t)rows * (size_t)t->c * (size_t)t->h * (size_t)t->w;
-    if (count) LAUNCH(cu, show, blocks_for(cu, count), 1, THREADS, *t, move, bf16, x, count);
+    const struct images *s = (const struct images *)p->self;
+    const size_t count = (size_t)rows * (size_t)s->t.c * (size_t)s->t.h * (size_t)s->t.w;
+    if (count)
+        LAUNCH(s->cu, show, blocks_for(s->cu, count), 1, THREADS, s->t, crop, cuda_is_bf16(to), to->data,
+               count);
     return OK;
 }
-LAUNCHERS_END
+
+static void release(void *self)
+{
+    struct images *s = (struct images *)self;
+    dev_sync(s->cu->stream, NULL);
+    dev_free((void *)(uintptr_t)s->t.pixels);
+}
+
+static int plan(struct backend *be, const struct images_desc *d, struct op_plan *p, struct err *e)
+{
+    TRY(op_plan_init(p, sizeof(struct images), e));
+    if (d->c > CHANNELS) return fail(e, E_ARG, "images of %d channels: expected at most %d", d->c, CHANNELS);
+    struct images *s = (struct images *)p->self;
+    p->release = release;
+    s->cu = cuda_of(be);
+    s->t = (struct table){ .n = d->n, .c = d->c, .h = d->h, .w = d->w };
+    for (int k = 0; k < d->c; k++) {
+        s->t.mean[k] = d->mean[k];
+        s->t.scale[k] = d->scale[k];
+    }
+    const size_t bytes = (size_t)d->n * (size_t)d->c * (size_t)d->h * (size_t)d->w;
+    void *pixels;
+    int rc = cuda_copy_of(s->cu, d->pixels, bytes, &pixels, e);
+    s->t.pixels = (const uint8_t *)pixels;
+    return rc;
+}
+
+const struct images_ops cuda_images = { plan, show_images };

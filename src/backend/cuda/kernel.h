@@ -1,4 +1,5 @@
-/* One kernel source, two builds.
+/* One kernel source, two builds. What else a .cu contains, the plans, is C that a C++ compiler takes as well:
+ * void pointers are cast.
  *
  * nvcc: the macros are CUDA. A C compiler (make GPU=host): a block runs in one host thread, a PHASE is a loop
  * over the threads of the block, and its end is the barrier. So index arithmetic, edge cases and reductions
@@ -119,6 +120,7 @@ SCALAR uint32_t float_bits(float f)
     memcpy(&u, &f, sizeof u);
     return u;
 }
+SCALAR int is_finite(float f) { return (float_bits(f) & 0x7f800000u) != 0x7f800000u; }
 SCALAR float bf16_get(uint16_t h) { return bits_float((uint32_t)h << 16); }
 /* To the nearest, ties to even. */
 SCALAR uint16_t bf16_put(float f)
@@ -185,20 +187,25 @@ DEVICE size_t dense_at(size_t i, size_t c, size_t hw)
 
 /* A kernel for each kind of element and width, from one DEVICE function name(bf16, V, ...): name_f1, name_f4,
  * name_b1, name_b8. PARAMS and ARGS in LIST(). */
-#define LIST(...)   __VA_ARGS__
-#define ONE_OF_FOUR KERNEL
-#define FOUR_KERNELS(name, PARAMS, ARGS)                                                                     \
-    ONE_OF_FOUR(name##_f1, PARAMS) { name(0, 1, ARGS); }                                                     \
-    ONE_OF_FOUR(name##_f4, PARAMS) { name(0, 4, ARGS); }                                                     \
-    ONE_OF_FOUR(name##_b1, PARAMS) { name(1, 1, ARGS); }                                                     \
-    ONE_OF_FOUR(name##_b8, PARAMS) { name(1, 8, ARGS); }
-#define LAUNCH_FOUR(cu, name, bf16, wide, gx, gy, block, ...)                                                \
+#define LIST(...)                        __VA_ARGS__
+#define ONE_OF_FOUR                      KERNEL
+#define FOUR_KERNELS(name, PARAMS, ARGS) FOUR_KERNELS_OF(name, name, LIST(PARAMS), LIST(ARGS))
+/* The same of a function of another name: name_f1 and so on call function(bf16, V, ARGS). */
+#define FOUR_KERNELS_OF(name, function, PARAMS, ARGS)                                                        \
+    ONE_OF_FOUR(name##_f1, PARAMS) { function(0, 1, ARGS); }                                                 \
+    ONE_OF_FOUR(name##_f4, PARAMS) { function(0, 4, ARGS); }                                                 \
+    ONE_OF_FOUR(name##_b1, PARAMS) { function(1, 1, ARGS); }                                                 \
+    ONE_OF_FOUR(name##_b8, PARAMS) { function(1, 8, ARGS); }
+#define LAUNCH_FOUR(cu, name, bf16, V, gx, gy, block, ...)                                                   \
     do {                                                                                                     \
-        if (!(bf16) && !(wide)) LAUNCH(cu, name##_f1, gx, gy, block, __VA_ARGS__);                           \
-        if (!(bf16) && (wide)) LAUNCH(cu, name##_f4, gx, gy, block, __VA_ARGS__);                            \
-        if ((bf16) && !(wide)) LAUNCH(cu, name##_b1, gx, gy, block, __VA_ARGS__);                            \
-        if ((bf16) && (wide)) LAUNCH(cu, name##_b8, gx, gy, block, __VA_ARGS__);                             \
+        if (!(bf16) && (V) == 1) LAUNCH(cu, name##_f1, gx, gy, block, __VA_ARGS__);                          \
+        if (!(bf16) && (V) > 1) LAUNCH(cu, name##_f4, gx, gy, block, __VA_ARGS__);                           \
+        if ((bf16) && (V) == 1) LAUNCH(cu, name##_b1, gx, gy, block, __VA_ARGS__);                           \
+        if ((bf16) && (V) > 1) LAUNCH(cu, name##_b8, gx, gy, block, __VA_ARGS__);                            \
     } while (0)
+/* Where the threads of the grid share n items of V elements each, by GRID_LOOP. */
+#define LAUNCH_ITEMS(cu, name, bf16, V, n, ...)                                                              \
+    LAUNCH_FOUR(cu, name, bf16, V, blocks_for(cu, n), 1, THREADS, __VA_ARGS__)
 
 /* For a loop over n items that all threads of the grid share. */
 #define GRID_LOOP(i, n)                                                                                      \

@@ -1,8 +1,12 @@
 /* What convolutions and dense maps have in common: weights, bias, activation. */
 #ifndef CUDA_LINEAR_H
 #define CUDA_LINEAR_H
+#include "backend/linear.h"
 #include "cuda.h"
-#include "dnn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The weights of one output are `taps` x `inputs` numbers, in the host's order inputs x taps: cells of the
  * window by channels of the group; for a dense map pixels by channels of its input. */
@@ -24,12 +28,12 @@ int cuda_linear_unpack(const struct op_plan *, const void *w, real *host);
 
 /* Bytes of scratch for the gradient of the bias. */
 size_t cuda_linear_scratch(const struct linear *);
+/* In place, y = act(y + bias); bias may be NULL. */
 int cuda_linear_finish(const struct linear *, const real *bias, void *y);
+/* gbias = or += the sum of gy over rows and pixels. */
 int cuda_linear_back_bias(const struct linear *, const void *gy, real *gbias, int add, void *scratch);
 
-/* conv.c: does a plan need this pass, and what it then asks of cuDNN. */
-int cuda_conv_wants(const struct linear_desc *, enum cudnn_pass);
-struct cudnn_conv cuda_conv_pass(const struct linear_desc *, struct shape out, enum cudnn_pass, int bf16,
-                                 int tf32);
-
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,20 +1,33 @@
-/* What the host reads late: the losses of a step, and the running mean of the CE. One thread: a few numbers.
- */
+/* What the host reads late: a ring of losses on the device, and the running mean of the CE. */
+#include "backend/ops/loss_ring.h"
 #include "kernel.h"
 
-DEVICE void follow(const struct loss_ring_table *t, struct step_state *now, double ce, int last)
+struct ring {
+    const double **loss; /* device: n */
+    int *is_ce;          /* device: n */
+    double *record;      /* device: capacity x (n + 1) */
+    int n, capacity, scored, parts;
+    double chance;
+};
+
+struct loss_ring {
+    struct cuda *cu;
+    struct ring t;
+};
+
+DEVICE void follow(const struct ring *t, struct step_state *now, double ce, int last)
 {
     const double sum = now->ce_sum + ce;
     now->ce_sum = last ? 0 : sum;
     if (last) now->ce_average = running_ce(now->ce_average, t->chance, sum / t->parts);
 }
 
-KERNEL(push, struct loss_ring_table t, struct step_state *now, int last)
+/* One thread: a few numbers. */
+KERNEL(record, struct ring t, struct step_state *now, int last)
 {
     PHASE
     {
         double ce = 0, all = 0;
-        if (threadIdx.x) continue;
         double *to = t.record + now->step % (uint64_t)t.capacity * (uint64_t)(t.n + 1);
         for (int i = 0; i < t.n; i++) {
             to[i] = *t.loss[i];
@@ -27,10 +40,56 @@ KERNEL(push, struct loss_ring_table t, struct step_state *now, int last)
     }
 }
 
-LAUNCHERS
-int kernel_record(const struct cuda *cu, const struct loss_ring_table *t, struct step_state *now, int last)
+static int push(const struct op_plan *p, struct step_state *now, int last)
 {
-    LAUNCH(cu, push, 1, 1, 1, *t, now, last);
+    const struct loss_ring *s = (const struct loss_ring *)p->self;
+    LAUNCH(s->cu, record, 1, 1, 1, s->t, now, last);
     return OK;
 }
-LAUNCHERS_END
+
+static size_t record_bytes(const struct loss_ring *s)
+{
+    return (size_t)s->t.capacity * ((size_t)s->t.n + 1) * sizeof(double);
+}
+
+static int pull(const struct op_plan *p, double *host)
+{
+    const struct loss_ring *s = (const struct loss_ring *)p->self;
+    return cuda_get(s->cu, host, s->t.record, record_bytes(s));
+}
+
+static void release(void *self)
+{
+    struct loss_ring *s = (struct loss_ring *)self;
+    dev_sync(s->cu->stream, NULL);
+    dev_free(s->t.loss);
+    dev_free(s->t.is_ce);
+    dev_free(s->t.record);
+}
+
+static int fill(struct loss_ring *s, const struct loss_ring_desc *d, struct err *e)
+{
+    const size_t n = (size_t)d->n;
+    void *loss, *is_ce, *record;
+    TRY(cuda_copy_of(s->cu, d->loss, n * sizeof *d->loss, &loss, e));
+    s->t.loss = (const double **)loss;
+    TRY(cuda_copy_of(s->cu, d->is_ce, n * sizeof *d->is_ce, &is_ce, e));
+    s->t.is_ce = (int *)is_ce;
+    TRY(dev_alloc(&record, record_bytes(s), e));
+    s->t.record = (double *)record;
+    return OK;
+}
+
+static int plan(struct backend *be, const struct loss_ring_desc *d, struct op_plan *p, struct err *e)
+{
+    TRY(op_plan_init(p, sizeof(struct loss_ring), e));
+    struct loss_ring *s = (struct loss_ring *)p->self;
+    p->release = release;
+    s->cu = cuda_of(be);
+    s->t = (struct ring){
+        .n = d->n, .capacity = d->capacity, .scored = d->scored, .parts = d->parts, .chance = d->chance
+    };
+    return fill(s, d, e);
+}
+
+const struct loss_ring_ops cuda_loss_ring = { plan, push, pull };

@@ -10,11 +10,10 @@
  *   descend          the gradient
  *
  * Distances and gradients are summed in float over 32 terms and in double from there on; Q is double. */
-#include "kernel.h"
+#include "match_median.cuh"
 
-enum { TILE = 32, SIDE = 16 };             /* rows of a tile of pairs; threads along it */
-enum { SELECTORS = 128, COUNTABLE = 255 }; /* threads; values that a thread counts in bytes */
-enum { COLUMNS = 64, ROWS = 8 };           /* of the gradient: features a tile, rows a thread */
+enum { TILE = 32, SIDE = 16 };   /* rows of a tile of pairs; threads along it */
+enum { COLUMNS = 64, ROWS = 8 }; /* of the gradient: features a tile, rows a thread */
 
 static const double SMOOTH = 1e-6; /* e */
 
@@ -28,10 +27,6 @@ DEVICE unsigned pool_of(const struct match_job *m, unsigned row)
     return k >= 0 && (unsigned)k < m->pools ? (unsigned)k : m->pools;
 }
 
-DEVICE unsigned pairs_of(unsigned n) { return n ? n * (n - 1) / 2 : 0; }
-
-DEVICE int takes_part(const struct match_job *m, unsigned k) { return m->n1[k] && m->n[k] > m->n1[k]; }
-
 /* Where the pair of places i < j lies, both of pool k. */
 DEVICE size_t pair_at(const struct match_job *m, unsigned k, unsigned i, unsigned j)
 {
@@ -41,10 +36,9 @@ DEVICE size_t pair_at(const struct match_job *m, unsigned k, unsigned i, unsigne
 DEVICE struct match_control control_of(const struct match_job *m)
 {
     const struct step_state *now = m->now;
-    struct match_control c;
+    struct match_control c = { 0 }; /* members and pairs: by collect */
     c.weight = m->lambda * warmup_share(m->warmup, now->iteration, now->ce_average, m->classes) * m->every;
     c.applied = now->iteration % (uint64_t)m->every == 0 && (!m->old.h || *m->old.n > 0);
-    c.members = c.pairs = 0; /* collect knows */
     return c;
 }
 
@@ -108,20 +102,20 @@ KERNEL(collect, struct match_job m)
     const unsigned row = blockIdx.x, k = pool_of(&m, row);
     PHASE count_before(&m, row, k, &n[COUNTS * threadIdx.x]);
     BLOCK_SUM(n, THREADS, COUNTS);
+    const unsigned place = n[MEMBERS_BEFORE] + n[RANK];
     PHASE
     {
-        float *x = m.x + (size_t)(n[MEMBERS_BEFORE] + n[RANK]) * m.d;
+        float *x = m.x + (size_t)place * m.d;
         bad[threadIdx.x] = 0;
         for (unsigned t = threadIdx.x; t < m.d; t += blockDim.x) {
             x[t] = feature(&m, row, t);
-            bad[threadIdx.x] |= (float_bits(x[t]) & 0x7f800000u) == 0x7f800000u;
+            bad[threadIdx.x] |= !is_finite(x[t]);
         }
     }
     BLOCK_SUM(bad, THREADS, 1);
     PHASE
     {
         if (threadIdx.x) continue;
-        const unsigned place = n[MEMBERS_BEFORE] + n[RANK];
         m.order[place] = row;
         m.pool[place] = k;
         m.bad[row] = bad[0];
@@ -132,13 +126,17 @@ KERNEL(collect, struct match_job m)
 
 /* ---- distances ---- */
 
-/* TILE rows from place `first` on, TILE features from t on; what lies outside is 0. */
+/* Feature t of the row at a place; what lies outside is 0. */
+DEVICE float x_at(const struct match_job *m, unsigned place, unsigned t)
+{
+    return place < m->m && t < m->d ? m->x[(size_t)place * m->d + t] : 0;
+}
+
+/* TILE rows from place `first` on, TILE features from t on. */
 DEVICE void load_tile(const struct match_job *m, unsigned first, unsigned t, float *tile)
 {
-    for (unsigned i = threadIdx.x; i < TILE * TILE; i += blockDim.x) {
-        const unsigned row = first + i / TILE, at = t + i % TILE;
-        tile[i / TILE * (TILE + 1) + i % TILE] = row < m->m && at < m->d ? m->x[(size_t)row * m->d + at] : 0;
-    }
+    for (unsigned i = threadIdx.x; i < TILE * TILE; i += blockDim.x)
+        tile[i / TILE * (TILE + 1) + i % TILE] = x_at(m, first + i / TILE, t + i % TILE);
 }
 
 /* Pair q of a thread: rows y, y + SIDE of one tile, and x, x + SIDE of the other. */
@@ -180,154 +178,6 @@ KERNEL(measure, struct match_job m)
         if (i < j && j < m.m && m.pool[i] == m.pool[j] && m.pool[i] < m.pools)
             m.pair[pair_at(&m, m.pool[i], i, j)] = (float)MY(d2)[q];
     }
-}
-
-/* ---- medians: squared distances are >= 0, so their bits have their order ---- */
-
-DEVICE void list_of(const struct match_job *m, unsigned list, unsigned *first, unsigned *n)
-{
-    const int pooled = m->o.bandwidth == BANDWIDTH_POOLED;
-    *n = pooled ? m->control->pairs : takes_part(m, list) ? pairs_of(m->n[list]) : 0;
-    *first = pooled || !*n ? 0 : m->first_pair[list];
-}
-
-DEVICE unsigned digit_shift(int pass) { return 24 - 8 * (unsigned)pass; }
-DEVICE unsigned *counts_of(const struct match_job *m, int pass, unsigned list)
-{
-    return m->count + ((size_t)(pass % 2) * m->lists + list) * m->chunks * MATCH_DIGITS;
-}
-
-/* After `passes` passes: what they tell of the median. Before any of them: of n values the lower middle one
- * is wanted. total: of each digit in the last pass, all chunks together. */
-DEVICE void read_digit(const struct match_job *m, int passes, unsigned list, unsigned n, unsigned *total,
-                       struct match_digit *found)
-{
-    const unsigned *counts = passes ? counts_of(m, passes - 1, list) : NULL;
-    PHASE
-    {
-        if (!passes && !threadIdx.x) found->value = 0, found->rank = (n - 1) / 2;
-        for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += blockDim.x) {
-            total[b] = 0;
-            for (unsigned i = 0; counts && i < m->chunks; i++) total[b] += counts[i * MATCH_DIGITS + b];
-        }
-    }
-    if (!passes) return;
-    const struct match_digit before = m->digit[(size_t)(passes - 1) * m->lists + list];
-    PHASE for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += blockDim.x)
-    {
-        unsigned below = 0;
-        for (unsigned i = 0; i < b; i++) below += total[i];
-        if (before.rank < below || before.rank - below >= total[b]) continue;
-        found->value = before.value | b << digit_shift(passes - 1);
-        found->rank = before.rank - below;
-    }
-}
-
-/* Counts the digits of this thread's values in bytes of its own. */
-DEVICE void count_digits(const struct match_job *m, int pass, uint32_t value, unsigned from, unsigned to,
-                         uint8_t *count)
-{
-    for (unsigned i = from + threadIdx.x; i < to; i += SELECTORS) {
-        const uint32_t bits = float_bits(m->pair[i]);
-        if (pass && (bits ^ value) >> (digit_shift(pass) + 8)) continue;
-        count[(bits >> digit_shift(pass) & 255) * SELECTORS + threadIdx.x]++;
-    }
-}
-
-/* Sum of the bytes of digit b; threads begin at different words, to read from different banks. */
-DEVICE unsigned bytes_of(const uint32_t *count, unsigned b)
-{
-    unsigned sum = 0;
-    for (unsigned i = 0; i < SELECTORS / 4; i++) {
-        const uint32_t four = count[b * (SELECTORS / 4) + (i + threadIdx.x) % (SELECTORS / 4)];
-        sum += (four & 255) + (four >> 8 & 255) + (four >> 16 & 255) + (four >> 24);
-    }
-    return sum;
-}
-
-/* Of the values [from, to): the least that is above all with these leading digits, and the sum. */
-DEVICE void look_above(const struct match_job *m, uint32_t value, unsigned from, unsigned to, float *above,
-                       double *sum)
-{
-    *above = bits_float(0x7f800000u);
-    *sum = 0;
-    for (unsigned i = from + threadIdx.x; i < to; i += SELECTORS) {
-        const float f = m->pair[i];
-        *sum += (double)f;
-        if (float_bits(f) >> 8 > value >> 8 && f < *above) *above = f;
-    }
-}
-
-/* A block a chunk of a list. */
-KERNEL(select_digit, struct match_job m, int pass)
-{
-    SHARED(uint32_t, count, MATCH_DIGITS * SELECTORS / 4);
-    SHARED(unsigned, total, MATCH_DIGITS);
-    SHARED(struct match_digit, now, 1);
-    SHARED(float, above, SELECTORS);
-    SHARED(double, sum, SELECTORS);
-    const unsigned list = blockIdx.y, chunk = list * m.chunks + blockIdx.x;
-    unsigned first, n;
-    if (!m.control->applied) return;
-    list_of(&m, list, &first, &n);
-    if (!n) return;
-    read_digit(&m, pass, list, n, total, now);
-    const unsigned each = (n + m.chunks - 1) / m.chunks, skip = each * blockIdx.x < n ? each * blockIdx.x : n;
-    const unsigned from = first + skip, to = first + (n - skip < each ? n : skip + each);
-    PHASE
-    {
-        if (!blockIdx.x && !threadIdx.x) m.digit[(size_t)pass * m.lists + list] = now[0];
-        for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += SELECTORS) total[b] = 0;
-    }
-    for (unsigned at = from; at < to; at += SELECTORS * COUNTABLE) {
-        PHASE for (unsigned i = threadIdx.x; i < MATCH_DIGITS * SELECTORS / 4; i += SELECTORS) count[i] = 0;
-        PHASE count_digits(&m, pass, now[0].value, at,
-                           to - at < SELECTORS * COUNTABLE ? to : at + SELECTORS * COUNTABLE,
-                           (uint8_t *)count);
-        PHASE for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += SELECTORS) total[b] += bytes_of(count, b);
-    }
-    PHASE for (unsigned b = threadIdx.x; b < MATCH_DIGITS; b += SELECTORS)
-        counts_of(&m, pass, list)[blockIdx.x * MATCH_DIGITS + b] = total[b];
-    if (pass < MATCH_PASSES - 1) return;
-    PHASE look_above(&m, now[0].value, from, to, &above[threadIdx.x], &sum[threadIdx.x]);
-    BLOCK_SUM(sum, SELECTORS, 1);
-    PHASE
-    {
-        if (threadIdx.x) continue;
-        for (unsigned i = 1; i < SELECTORS; i++) above[0] = above[i] < above[0] ? above[i] : above[0];
-        m.above[chunk] = above[0];
-        m.sum[chunk] = sum[0];
-    }
-}
-
-/* The value behind the one found, which is the last of its kind. */
-DEVICE float next_above(const struct match_job *m, unsigned list, const unsigned *total, uint32_t value)
-{
-    for (unsigned b = (value & 255) + 1; b < MATCH_DIGITS; b++)
-        if (total[b]) return bits_float((value & ~255u) | b);
-    float above = m->above[list * m->chunks];
-    for (unsigned i = 1; i < m->chunks; i++) {
-        const float f = m->above[list * m->chunks + i];
-        above = f < above ? f : above;
-    }
-    return above;
-}
-
-/* Median of a list, or where that is 0 the mean. */
-DEVICE double median_of(const struct match_job *m, unsigned list, unsigned *total, struct match_digit *found)
-{
-    unsigned first, n;
-    list_of(m, list, &first, &n);
-    read_digit(m, MATCH_PASSES, list, n, total, found);
-    const float low = bits_float(found->value);
-    float high = low;
-    if (n % 2 == 0 && found->rank + 1 == total[found->value & 255])
-        high = next_above(m, list, total, found->value);
-    const double middle = (double)low + ((double)high - (double)low) / 2;
-    if (middle > 0) return middle;
-    double sum = 0;
-    for (unsigned i = 0; i < m->chunks; i++) sum += m->sum[list * m->chunks + i];
-    return sum / n;
 }
 
 /* ---- Q ---- */
@@ -378,8 +228,7 @@ KERNEL(evaluate, struct match_job m)
 /* MMD of pool k, and dMMD/dQ into its factor. */
 DEVICE double pool_value(const struct match_job *m, unsigned k)
 {
-    double q = 0;
-    for (unsigned i = 0; i < m->chunks; i++) q += m->q[k * m->chunks + i];
+    const double q = sum_of(m, m->q, k);
     m->factor[k] = 0;
     if (q <= 0) return 0; /* rounding below 0: clamped, and no slope there */
     const double root = sqrt(q + SMOOTH);
@@ -433,11 +282,6 @@ DEVICE void load_coefficients(const struct match_job *m, unsigned a0, unsigned b
         const unsigned slow = i / TILE, fast = i % TILE, a = b0 > a0 ? fast : slow, b = b0 > a0 ? slow : fast;
         tile[a * (TILE + 1) + b] = coefficient(m, a0 + a, b0 + b);
     }
-}
-
-DEVICE float x_at(const struct match_job *m, unsigned place, unsigned t)
-{
-    return place < m->m && t < m->d ? m->x[(size_t)place * m->d + t] : 0;
 }
 
 /* Adds the terms of TILE rows b to the gradients of ROWS rows a at one feature. */
@@ -495,24 +339,119 @@ KERNEL(descend, struct match_job m, void *gx, int add)
                                                            t0 + threadIdx.x % COLUMNS, MY(g)[i], gx, add);
 }
 
-LAUNCHERS
-int kernel_match(const struct cuda *cu, const struct match_job *m)
+/* ---- plans ---- */
+
+struct match {
+    const struct cuda *cu;
+    struct match_job job;
+};
+
+/* The next `bytes` of the workspace; without one only counts. */
+static void *cut(char *workspace, size_t *at, size_t bytes)
 {
-    const unsigned tiles = (m->m + TILE - 1) / TILE;
-    LAUNCH(cu, count_pools, m->pools, 1, THREADS, *m);
-    LAUNCH(cu, collect, m->m, 1, THREADS, *m);
-    LAUNCH(cu, measure, tiles, tiles, SIDE * SIDE, *m);
-    for (int pass = 0; m->o.bandwidth != BANDWIDTH_FIXED && pass < MATCH_PASSES; pass++)
-        LAUNCH(cu, select_digit, m->chunks, m->lists, SELECTORS, *m, pass);
-    LAUNCH(cu, evaluate, m->chunks, m->pools, SELECTORS, *m);
-    LAUNCH(cu, finish, 1, 1, THREADS, *m);
+    void *p = workspace ? workspace + *at : NULL;
+    *at += (bytes + 255) / 256 * 256;
+    return p;
+}
+
+/* Binds a job to its workspace; returns the size of it. */
+static size_t lay_out(struct match_job *j, char *workspace)
+{
+    const size_t m = j->m, pools = j->pools, lists = j->lists, chunks = j->chunks;
+    size_t at = 0;
+#define CUT(name, type, n) j->name = (type *)cut(workspace, &at, (n) * sizeof(type))
+    CUT(control, struct match_control, 1);
+    CUT(n1, unsigned, pools);
+    CUT(n, unsigned, pools);
+    CUT(first, unsigned, pools);
+    CUT(first_pair, unsigned, pools);
+    CUT(order, unsigned, m);
+    CUT(pool, unsigned, m);
+    CUT(bad, unsigned, m);
+    CUT(x, float, m * j->d);
+    CUT(pair, float, m *(m - 1) / 2);
+    CUT(count, unsigned, 2 * lists * chunks * MATCH_DIGITS);
+    CUT(digit, struct match_digit, (MATCH_PASSES + 1) * lists);
+    CUT(above, float, lists *chunks);
+    CUT(sum, double, lists *chunks);
+    CUT(q, double, pools *chunks);
+    CUT(factor, double, pools);
+#undef CUT
+    return at;
+}
+
+/* Blocks that share a pool: all together fill the device about twice. */
+static unsigned chunks_of(const struct cuda *cu, unsigned pools)
+{
+    unsigned n = 2 * (unsigned)cu->info.processors / pools;
+    return n < 1 ? 1 : n > 64 ? 64 : n;
+}
+
+static int plan(struct backend *be, const struct match_desc *d, struct op_plan *p, struct err *e)
+{
+    TRY(op_plan_init(p, sizeof(struct match), e));
+    const struct cuda *cu = cuda_of(be);
+    const unsigned m1 = (unsigned)d->m1, m = m1 + (unsigned)d->m2;
+    const unsigned pools = d->options.conditional ? (unsigned)d->classes : 1;
+    if (m > 65535 || pools > 65535)
+        return fail(e, E_ARG, "the matching loss of %u rows and %u classes: 65535 of either are the most", m,
+                    pools);
+    struct match *s = (struct match *)p->self;
+    s->cu = cu;
+    s->job = (struct match_job){
+        .o = d->options,
+        .bf16 = cuda_is_bf16(d->in),
+        .classes = d->classes,
+        .every = d->every,
+        .pools = pools,
+        .m1 = m1,
+        .m = m,
+        .d = (unsigned)shape_row(d->in->shape),
+        .c = (unsigned)d->in->shape.c,
+        .rows_back = (unsigned)d->rows_back,
+        .learners = d->gradient_first ? m1 : m,
+        .lists = d->options.bandwidth == BANDWIDTH_MEDIAN ? pools : 1,
+        .chunks = chunks_of(cu, pools),
+        .lambda = d->lambda,
+        .warmup = d->warmup,
+    };
+    p->kept_bytes = lay_out(&s->job, NULL);
     return OK;
 }
 
-int kernel_match_back(const struct cuda *cu, const struct match_job *m, void *gx, int add)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const struct match_memory *memory, double *match, void *kept)
 {
-    LAUNCH(cu, descend, (m->m + TILE - 1) / TILE, (m->d + COLUMNS - 1) / COLUMNS, TILE / ROWS * COLUMNS, *m,
+    const struct match *s = (const struct match *)p->self;
+    struct match_job m = s->job;
+    lay_out(&m, (char *)kept);
+    m.now = context->state;
+    m.h = x;
+    m.label = context->label;
+    m.reuse_detached = context->reuse_detached;
+    m.match = match;
+    if (memory) m.old = *memory;
+    const unsigned tiles = (m.m + TILE - 1) / TILE;
+    LAUNCH(s->cu, count_pools, m.pools, 1, THREADS, m);
+    LAUNCH(s->cu, collect, m.m, 1, THREADS, m);
+    LAUNCH(s->cu, measure, tiles, tiles, SIDE * SIDE, m);
+    for (int pass = 0; m.o.bandwidth != BANDWIDTH_FIXED && pass < MATCH_PASSES; pass++)
+        LAUNCH(s->cu, select_digit, m.chunks, m.lists, SELECTORS, m, pass);
+    LAUNCH(s->cu, evaluate, m.chunks, m.pools, SELECTORS, m);
+    LAUNCH(s->cu, finish, 1, 1, THREADS, m);
+    return OK;
+}
+
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept, void *gx,
+                    int add)
+{
+    (void)context;
+    const struct match *s = (const struct match *)p->self;
+    struct match_job m = s->job;
+    lay_out(&m, (char *)(uintptr_t)kept);
+    LAUNCH(s->cu, descend, (m.m + TILE - 1) / TILE, (m.d + COLUMNS - 1) / COLUMNS, TILE / ROWS * COLUMNS, m,
            gx, add);
     return OK;
 }
-LAUNCHERS_END
+
+const struct match_ops cuda_match = { plan, forward, backward };

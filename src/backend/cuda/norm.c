@@ -1,14 +1,12 @@
 /* Batch normalisation: plans. Kept from forward to backward: mean and 1 / sqrt(var + eps) of each split, and
  * the bias. In scratch: what the blocks added up, then what one kernel leaves for the next. */
-#include "backend/ops/norm.h"
-#include "cuda.h"
+#include "norm.h"
 #include "backend/scalar.h"
 
 struct norm {
     const struct cuda *cu;
     struct norm_job job, back; /* forward; backward, which may be of the first split only */
-    int train, added;          /* added: there is an addend */
-    struct norm_job slopeless; /* backward, where the slope is in the gradient already */
+    int train;
 };
 
 /* Numbers in scratch: what the blocks added up; behind that the means that backward takes, or one flag. */
@@ -28,10 +26,12 @@ static struct norm_job job_of(const struct norm_desc *d)
     const int bf16 = cuda_is_bf16(in), relu_like = is_relu_like(d->act);
     return (struct norm_job){
         .bf16 = bf16,
-        .wide = cuda_is_wide(bf16, (size_t)in->shape.c),
+        .mode = d->addend   ? NORM_ADDED
+                : relu_like ? NORM_RELU_LIKE
+                            : NORM_ANY,
         .act = d->act,
-        .relu_like = relu_like,
         .below = relu_like ? act_slope_y(d->act, -1) : 0,
+        .V = cuda_vector(bf16, (size_t)in->shape.c),
         .channels = (unsigned)in->shape.c,
         .splits = (unsigned)d->splits,
         .rows_s1 = d->splits == 2 ? (unsigned)d->rows_s1 * pixels : 0,
@@ -57,12 +57,10 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
                     d->rows_s1, d->in->shape.n);
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
     struct norm *s = p->self;
-    *s = (struct norm){ .cu = cuda_of(be), .job = job_of(d), .train = d->train, .added = d->addend != NULL };
+    *s = (struct norm){ .cu = cuda_of(be), .job = job_of(d), .train = d->train };
     s->back = back_of(s->job, d);
     s->job.blocks = kernel_norm_blocks(s->cu, &s->job);
     s->back.blocks = kernel_norm_blocks(s->cu, &s->back);
-    s->slopeless = s->back;
-    s->slopeless.below = 1;
     p->fused = 1;
     if (!d->train) return OK;
     const size_t sums = partials(&s->job), back = partials(&s->back);
@@ -100,14 +98,10 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct norm *s = p->self;
     const struct norm_at at = kept(s, stats, scale);
     float *partial = context->scratch, *mean_g = partial + partials(&s->back);
+    const int added = s->back.mode == NORM_ADDED;
     void *g = gaddend ? gaddend : gx; /* with an addend: where gy times the slope goes */
-    if (!s->added) {
-        TRY(kernel_norm_sums(s->cu, &s->back, &at, x, gy, gscale, gbias, context->add, partial, mean_g));
-        return gx ? kernel_norm_back(s->cu, &s->back, &at, mean_g, x, gy, gx) : OK;
-    }
-    TRY(kernel_norm_sums_added(s->cu, &s->back, &at, x, y, gy, g, gscale, gbias, context->add, partial,
-                               mean_g));
-    return gx ? kernel_norm_back(s->cu, &s->slopeless, &at, mean_g, x, g, gx) : OK;
+    TRY(kernel_norm_sums(s->cu, &s->back, &at, x, y, gy, g, gscale, gbias, context->add, partial, mean_g));
+    return gx ? kernel_norm_back(s->cu, &s->back, &at, mean_g, x, added ? g : gy, gx) : OK;
 }
 
 const struct norm_ops cuda_norm = { plan, forward, backward, adds };

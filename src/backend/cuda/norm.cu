@@ -6,11 +6,26 @@
  *   gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale = inv * sum(g * e),  gbias = sum(g)
  *
  * Sums are float within a block; what the blocks give is added in double, in the order of the blocks. */
+#include "norm.h"
 #include "kernel.h"
 
 /* The rows are dealt to as many blocks as the device holds: one that found no place would run alone. */
 #undef ONE_OF_FOUR
 #define ONE_OF_FOUR KERNEL_TOGETHER
+
+/* One kernel for each mode, from a function name(bf16, V, mode, ...). */
+#define MODE_KERNELS(name, PARAMS, ARGS)                                                                     \
+    FOUR_KERNELS_OF(name##_any, name, LIST(PARAMS), LIST(NORM_ANY, ARGS))                                    \
+    FOUR_KERNELS_OF(name##_relu_like, name, LIST(PARAMS), LIST(NORM_RELU_LIKE, ARGS))                        \
+    FOUR_KERNELS_OF(name##_added, name, LIST(PARAMS), LIST(NORM_ADDED, ARGS))
+#define LAUNCH_NORM(cu, name, j, ...)                                                                        \
+    LAUNCH_FOUR(cu, name, (j)->bf16, (j)->V, (j)->blocks, (j)->splits, THREADS, *(j), __VA_ARGS__)
+#define LAUNCH_MODE(cu, name, j, ...)                                                                        \
+    do {                                                                                                     \
+        if ((j)->mode == NORM_ANY) LAUNCH_NORM(cu, name##_any, j, __VA_ARGS__);                              \
+        if ((j)->mode == NORM_RELU_LIKE) LAUNCH_NORM(cu, name##_relu_like, j, __VA_ARGS__);                  \
+        if ((j)->mode == NORM_ADDED) LAUNCH_NORM(cu, name##_added, j, __VA_ARGS__);                          \
+    } while (0)
 
 #define EPS 1e-5
 
@@ -205,44 +220,48 @@ DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channel
     return f;
 }
 
-/* Activations of two half-lines through 0 (relu_like) get kernels of their own, which have several rows under
- * way. All others are long, and seldom follow a normalisation: they are called. */
-DEVICE_APART float any_act(int act, float z) { return act_apply((enum act)act, z); }
+/* Activations of two half-lines through 0 get kernels of their own, which have several rows under way. All
+ * others are long, and seldom follow a normalisation: they are called. */
+DEVICE_APART float any_act(enum act act, float z) { return act_apply(act, z); }
 /* From the output as it was before it was stored: near a kink a bfloat16 could be on the other side. */
-DEVICE_APART float any_slope(int act, float z) { return act_slope_y((enum act)act, any_act(act, z)); }
+DEVICE_APART float any_slope(enum act act, float z) { return act_slope_y(act, any_act(act, z)); }
 
-DEVICE float activate(int relu_like, const struct norm_job *j, float z)
+DEVICE float activate(enum norm_mode mode, const struct norm_job *j, float z)
 {
-    return relu_like ? z > 0 ? z : j->below * z : any_act(j->act, z);
+    return mode == NORM_ANY ? any_act(j->act, z) : z > 0 ? z : j->below * z;
 }
 
-DEVICE float slope(int relu_like, const struct norm_job *j, float z)
+DEVICE float slope(enum norm_mode mode, const struct norm_job *j, float z)
 {
-    return relu_like ? z > 0 ? 1 : j->below : any_slope(j->act, z);
+    return mode == NORM_ANY ? any_slope(j->act, z) : z > 0 ? 1 : j->below;
 }
 
-DEVICE void apply_rows_added(int bf16, unsigned V, unsigned n, const struct norm_job *j,
-                             const struct folded *f, const void *x, const void *addend, void *y, size_t at,
-                             size_t step)
+DEVICE void apply_rows(int bf16, unsigned V, enum norm_mode mode, unsigned n, const struct norm_job *j,
+                       const struct folded *f, const void *x, const void *addend, void *y, size_t at,
+                       size_t step)
 {
     float t[ROWS][8], b[ROWS][8];
     UNROLL for (unsigned r = 0; r < n; r++)
     {
         load(bf16, V, x, at - r * step, t[r]);
-        load(bf16, V, addend, at - r * step, b[r]);
+        if (mode == NORM_ADDED) load(bf16, V, addend, at - r * step, b[r]);
     }
     UNROLL for (unsigned r = 0; r < n; r++)
     {
-        UNROLL for (unsigned k = 0; k < V; k++) t[r][k] =
-            activate(1, j, f->a[k] * (t[r][k] - f->mean[k]) + f->bias[k] + b[r][k]);
+        UNROLL for (unsigned k = 0; k < V; k++)
+        {
+            const float z = f->a[k] * (t[r][k] - f->mean[k]) + f->bias[k];
+            t[r][k] = activate(mode, j, mode == NORM_ADDED ? z + b[r][k] : z);
+        }
         store(bf16, V, y, at - r * step, t[r]);
     }
 }
 
-DEVICE void apply_added(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
-                        const void *addend, void *y)
+/* From the last row to the first: what was read last is still in the cache. */
+DEVICE void apply(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, struct norm_at at,
+                  const void *x, const void *addend, void *y)
 {
-    const unsigned n = ROWS / 2; /* two tensors are read */
+    const unsigned n = mode == NORM_ANY ? 1 : mode == NORM_ADDED ? ROWS / 2 : ROWS; /* two tensors are read */
     const size_t c = j.channels;
     PHASE for (unsigned v = 0; v < j.channels / V; v += blockDim.x)
     {
@@ -250,158 +269,68 @@ DEVICE void apply_added(int bf16, unsigned V, struct norm_job j, struct norm_at 
         const struct folded f = fold(V, &at, j.channels, w.channel);
         const size_t last = w.from + (w.rows - 1) * c;
         for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-            apply_rows_added(bf16, V, n, &j, &f, x, addend, y, last - w.row * c, w.step * c);
+            apply_rows(bf16, V, mode, n, &j, &f, x, addend, y, last - w.row * c, w.step * c);
         for (; w.row < w.rows; w.row += w.step)
-            apply_rows_added(bf16, V, 1, &j, &f, x, addend, y, last - w.row * c, 0);
+            apply_rows(bf16, V, mode, 1, &j, &f, x, addend, y, last - w.row * c, 0);
     }
 }
-FOUR_KERNELS(apply_added,
-             LIST(struct norm_job j, struct norm_at at, const void *x, const void *addend, void *y),
+MODE_KERNELS(apply, LIST(struct norm_job j, struct norm_at at, const void *x, const void *addend, void *y),
              LIST(j, at, x, addend, y))
-
-DEVICE void apply_rows(int bf16, unsigned V, int relu_like, unsigned n, const struct norm_job *j,
-                       const struct folded *f, const void *x, void *y, size_t at, size_t step)
-{
-    float t[ROWS][8];
-    UNROLL for (unsigned r = 0; r < n; r++) load(bf16, V, x, at - r * step, t[r]);
-    UNROLL for (unsigned r = 0; r < n; r++)
-    {
-        UNROLL for (unsigned k = 0; k < V; k++) t[r][k] =
-            activate(relu_like, j, f->a[k] * (t[r][k] - f->mean[k]) + f->bias[k]);
-        store(bf16, V, y, at - r * step, t[r]);
-    }
-}
-
-/* From the last row to the first: what was read last is still in the cache. */
-DEVICE void apply(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
-                  const void *x, void *y)
-{
-    const unsigned n = relu_like ? ROWS : 1;
-    const size_t c = j->channels;
-    PHASE for (unsigned v = 0; v < j->channels / V; v += blockDim.x)
-    {
-        struct walk w = walk_of(j, V, v);
-        const struct folded f = fold(V, at, j->channels, w.channel);
-        const size_t last = w.from + (w.rows - 1) * c;
-        for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-            apply_rows(bf16, V, relu_like, n, j, &f, x, y, last - w.row * c, w.step * c);
-        for (; w.row < w.rows; w.row += w.step)
-            apply_rows(bf16, V, relu_like, 1, j, &f, x, y, last - w.row * c, 0);
-    }
-}
-DEVICE void apply_relu_like(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
-                            void *y)
-{
-    apply(bf16, V, 1, &j, &at, x, y);
-}
-DEVICE void apply_any(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x, void *y)
-{
-    apply(bf16, V, 0, &j, &at, x, y);
-}
-FOUR_KERNELS(apply_relu_like, LIST(struct norm_job j, struct norm_at at, const void *x, void *y),
-             LIST(j, at, x, y))
-FOUR_KERNELS(apply_any, LIST(struct norm_job j, struct norm_at at, const void *x, void *y), LIST(j, at, x, y))
 
 /* ---- gradients ---- */
 
-/* In: x and gy. Out: e and g. */
-DEVICE void differ(unsigned V, int relu_like, const struct norm_job *j, const struct folded *f, float *x,
-                   float *g)
+/* In: x and gy; y behind an addend, where only it tells the slope. Out: e and g. */
+DEVICE void differ(unsigned V, enum norm_mode mode, const struct norm_job *j, const struct folded *f,
+                   float *x, const float *y, float *g)
 {
     UNROLL for (unsigned k = 0; k < V; k++)
     {
         x[k] -= f->mean[k];
-        g[k] *= slope(relu_like, j, f->a[k] * x[k] + f->bias[k]);
+        g[k] *= slope(mode, j, mode == NORM_ADDED ? y[k] : f->a[k] * x[k] + f->bias[k]);
     }
 }
 
-DEVICE void add_g(int bf16, unsigned V, int relu_like, unsigned n, const struct norm_job *j,
-                  const struct folded *f, const void *x, const void *gy, size_t at, size_t step, float *sum)
+/* Behind an addend g is stored: the addend's gradient, and what `back` goes by. */
+DEVICE void add_g(int bf16, unsigned V, enum norm_mode mode, unsigned n, const struct norm_job *j,
+                  const struct folded *f, const void *x, const void *y, const void *gy, void *to, size_t at,
+                  size_t step, float *sum)
 {
-    float e[ROWS][8], g[ROWS][8];
+    float e[ROWS][8], z[ROWS][8], g[ROWS][8];
     UNROLL for (unsigned r = 0; r < n; r++)
     {
         load(bf16, V, x, at + r * step, e[r]);
+        if (mode == NORM_ADDED) load(bf16, V, y, at + r * step, z[r]);
         load(bf16, V, gy, at + r * step, g[r]);
     }
     UNROLL for (unsigned r = 0; r < n; r++)
     {
-        differ(V, relu_like, j, f, e[r], g[r]);
+        differ(V, mode, j, f, e[r], z[r], g[r]);
+        if (mode == NORM_ADDED) store(bf16, V, to, at + r * step, g[r]);
         UNROLL for (unsigned k = 0; k < V; k++)
         {
+            if (mode == NORM_ADDED) g[r][k] = rounded(bf16, g[r][k]); /* the numbers that `back` will read */
             sum[k] += g[r][k];
             sum[V + k] += g[r][k] * e[r][k];
         }
     }
 }
 
-DEVICE void walk_g(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
-                   struct walk w, const void *x, const void *gy, float *sum)
+DEVICE void walk_g(int bf16, unsigned V, enum norm_mode mode, const struct norm_job *j,
+                   const struct norm_at *at, struct walk w, const void *x, const void *y, const void *gy,
+                   void *to, float *sum)
 {
-    const unsigned n = relu_like ? ROWS / 2 : 1; /* two tensors are read */
+    const unsigned n = mode == NORM_RELU_LIKE ? ROWS / 2 : 1; /* two tensors are read */
     const size_t c = j->channels;
     const struct folded f = fold(V, at, j->channels, w.channel);
     for (unsigned k = 0; k < 2 * V; k++) sum[k] = 0;
     for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-        add_g(bf16, V, relu_like, n, j, &f, x, gy, w.from + w.row * c, w.step * c, sum);
+        add_g(bf16, V, mode, n, j, &f, x, y, gy, to, w.from + w.row * c, w.step * c, sum);
     for (; w.row < w.rows; w.row += w.step)
-        add_g(bf16, V, relu_like, 1, j, &f, x, gy, w.from + w.row * c, 0, sum);
+        add_g(bf16, V, mode, 1, j, &f, x, y, gy, to, w.from + w.row * c, 0, sum);
 }
 
-DEVICE void back_sums(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
-                      const void *x, const void *gy, float *partial)
-{
-    SHARED(float, s, THREADS * 16);
-    for (unsigned v = 0; v < j->channels / V; v += blockDim.x) {
-        const unsigned tile = tile_at(j, V, v);
-        PHASE
-        {
-            float sum[16];
-            walk_g(bf16, V, relu_like, j, at, walk_of(j, V, v), x, gy, sum);
-            share(V, tile, sum, s);
-        }
-        BLOCK_SUM(s, (int)(blockDim.x / tile), (int)(2 * V * tile));
-        PHASE give(j, V, v, s, partial);
-    }
-}
-DEVICE void sums_relu_like(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
-                           const void *gy, float *partial)
-{
-    back_sums(bf16, V, 1, &j, &at, x, gy, partial);
-}
-DEVICE void sums_any(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
-                     const void *gy, float *partial)
-{
-    back_sums(bf16, V, 0, &j, &at, x, gy, partial);
-}
-FOUR_KERNELS(sums_relu_like,
-             LIST(struct norm_job j, struct norm_at at, const void *x, const void *gy, float *partial),
-             LIST(j, at, x, gy, partial))
-FOUR_KERNELS(sums_any,
-             LIST(struct norm_job j, struct norm_at at, const void *x, const void *gy, float *partial),
-             LIST(j, at, x, gy, partial))
-
-/* Behind an addend the slope is known from y only. g is stored: the addend's gradient, and what `back` goes
- * by. */
-DEVICE void add_g_added(int bf16, unsigned V, const struct norm_job *j, const struct folded *f, const void *x,
-                        const void *y, const void *gy, void *to, size_t at, float *sum)
-{
-    float e[8], z[8], g[8];
-    load(bf16, V, x, at, e);
-    load(bf16, V, y, at, z);
-    load(bf16, V, gy, at, g);
-    UNROLL for (unsigned k = 0; k < V; k++) g[k] *= slope(1, j, z[k]);
-    store(bf16, V, to, at, g);
-    UNROLL for (unsigned k = 0; k < V; k++)
-    {
-        g[k] = rounded(bf16, g[k]); /* the same numbers as `back` will read */
-        sum[k] += g[k];
-        sum[V + k] += g[k] * (e[k] - f->mean[k]);
-    }
-}
-
-DEVICE void sums_added(int bf16, unsigned V, struct norm_job j, struct norm_at at, const void *x,
-                       const void *y, const void *gy, void *g, float *partial)
+DEVICE void sums(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, struct norm_at at,
+                 const void *x, const void *y, const void *gy, void *g, float *partial)
 {
     SHARED(float, s, THREADS * 16);
     for (unsigned v = 0; v < j.channels / V; v += blockDim.x) {
@@ -409,18 +338,14 @@ DEVICE void sums_added(int bf16, unsigned V, struct norm_job j, struct norm_at a
         PHASE
         {
             float sum[16];
-            struct walk w = walk_of(&j, V, v);
-            const struct folded f = fold(V, &at, j.channels, w.channel);
-            for (unsigned k = 0; k < 2 * V; k++) sum[k] = 0;
-            for (; w.row < w.rows; w.row += w.step)
-                add_g_added(bf16, V, &j, &f, x, y, gy, g, w.from + (size_t)w.row * j.channels, sum);
+            walk_g(bf16, V, mode, &j, &at, walk_of(&j, V, v), x, y, gy, g, sum);
             share(V, tile, sum, s);
         }
         BLOCK_SUM(s, (int)(blockDim.x / tile), (int)(2 * V * tile));
         PHASE give(&j, V, v, s, partial);
     }
 }
-FOUR_KERNELS(sums_added,
+MODE_KERNELS(sums,
              LIST(struct norm_job j, struct norm_at at, const void *x, const void *y, const void *gy, void *g,
                   float *partial),
              LIST(j, at, x, y, gy, g, partial))
@@ -450,7 +375,7 @@ KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, f
     }
 }
 
-DEVICE void back_rows(int bf16, unsigned V, int relu_like, unsigned n, const struct norm_job *j,
+DEVICE void back_rows(int bf16, unsigned V, enum norm_mode mode, unsigned n, const struct norm_job *j,
                       const struct folded *f, const float *mean_g, const float *mean_ge, const void *x,
                       const void *gy, void *gx, size_t at, size_t step)
 {
@@ -462,7 +387,7 @@ DEVICE void back_rows(int bf16, unsigned V, int relu_like, unsigned n, const str
     }
     UNROLL for (unsigned r = 0; r < n; r++)
     {
-        differ(V, relu_like, j, f, e[r], g[r]);
+        differ(V, mode, j, f, e[r], NULL, g[r]);
         UNROLL for (unsigned k = 0; k < V; k++) g[r][k] =
             f->a[k] * (g[r][k] - mean_g[k] - e[r][k] * mean_ge[k]);
         store(bf16, V, gx, at - r * step, g[r]);
@@ -470,48 +395,34 @@ DEVICE void back_rows(int bf16, unsigned V, int relu_like, unsigned n, const str
 }
 
 /* gx may be gy: a thread reads what it writes, and nobody else does. Backwards, as `apply`. */
-DEVICE void back(int bf16, unsigned V, int relu_like, const struct norm_job *j, const struct norm_at *at,
+DEVICE void back(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, struct norm_at at,
                  const float *means, const void *x, const void *gy, void *gx)
 {
-    const unsigned n = relu_like ? ROWS / 2 : 1;
-    const size_t c = j->channels;
-    PHASE for (unsigned v = 0; v < j->channels / V; v += blockDim.x)
+    const unsigned n = mode == NORM_ANY ? 1 : ROWS / 2;
+    const size_t c = j.channels;
+    PHASE for (unsigned v = 0; v < j.channels / V; v += blockDim.x)
     {
-        struct walk w = walk_of(j, V, v);
-        const struct folded f = fold(V, at, j->channels, w.channel);
+        struct walk w = walk_of(&j, V, v);
+        const struct folded f = fold(V, &at, j.channels, w.channel);
         const size_t last = w.from + (w.rows - 1) * c;
         const float *from = means + (size_t)blockIdx.y * 2 * c + w.channel;
         float mean_g[8], mean_ge[8];
         for (unsigned k = 0; k < V; k++) mean_g[k] = from[k], mean_ge[k] = from[c + k];
         for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
-            back_rows(bf16, V, relu_like, n, j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, w.step * c);
+            back_rows(bf16, V, mode, n, &j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, w.step * c);
         for (; w.row < w.rows; w.row += w.step)
-            back_rows(bf16, V, relu_like, 1, j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, 0);
+            back_rows(bf16, V, mode, 1, &j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, 0);
     }
 }
-DEVICE void back_relu_like(int bf16, unsigned V, struct norm_job j, struct norm_at at, const float *means,
-                           const void *x, const void *gy, void *gx)
-{
-    back(bf16, V, 1, &j, &at, means, x, gy, gx);
-}
-DEVICE void back_any(int bf16, unsigned V, struct norm_job j, struct norm_at at, const float *means,
-                     const void *x, const void *gy, void *gx)
-{
-    back(bf16, V, 0, &j, &at, means, x, gy, gx);
-}
-FOUR_KERNELS(back_relu_like,
-             LIST(struct norm_job j, struct norm_at at, const float *means, const void *x, const void *gy,
-                  void *gx),
-             LIST(j, at, means, x, gy, gx))
-FOUR_KERNELS(back_any,
-             LIST(struct norm_job j, struct norm_at at, const float *means, const void *x, const void *gy,
-                  void *gx),
-             LIST(j, at, means, x, gy, gx))
+#define BACK_PARAMS                                                                                          \
+    struct norm_job j, struct norm_at at, const float *means, const void *x, const void *gy, void *gx
+FOUR_KERNELS_OF(back_relu_like, back, LIST(BACK_PARAMS), LIST(NORM_RELU_LIKE, j, at, means, x, gy, gx))
+FOUR_KERNELS_OF(back_any, back, LIST(BACK_PARAMS), LIST(NORM_ANY, j, at, means, x, gy, gx))
 
 LAUNCHERS
 unsigned kernel_norm_blocks(const struct cuda *cu, const struct norm_job *j)
 {
-    const unsigned vectors = j->channels / (j->wide ? j->bf16 ? 8 : 4 : 1);
+    const unsigned vectors = j->channels / j->V;
     const unsigned lanes = vectors < THREADS ? THREADS / vectors : 1;
     const unsigned want = (j->rows + lanes * ROWS - 1) / (lanes * ROWS);
     const unsigned most = (unsigned)cu->info.processors * TOGETHER / j->splits;
@@ -523,7 +434,7 @@ static unsigned finish_blocks(const struct norm_job *j) { return (j->channels + 
 int kernel_norm_stats(const struct cuda *cu, const struct norm_job *j, const void *x, const float *bias,
                       float *mean, float *var, double bn_momentum, float *stats, float *partial, int *fresh)
 {
-    LAUNCH_FOUR(cu, measure, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, x, partial, var, fresh);
+    LAUNCH_NORM(cu, measure, j, x, partial, var, fresh);
     LAUNCH(cu, finish, finish_blocks(j), 1, THREADS, *j, x, partial, fresh, bias, mean, var, bn_momentum,
            stats);
     return OK;
@@ -532,45 +443,29 @@ int kernel_norm_stats(const struct cuda *cu, const struct norm_job *j, const voi
 int kernel_norm_apply(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
                       const void *x, const void *addend, void *y)
 {
-    if (addend)
-        LAUNCH_FOUR(cu, apply_added, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, addend, y);
-    else if (j->relu_like)
-        LAUNCH_FOUR(cu, apply_relu_like, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
-    else
-        LAUNCH_FOUR(cu, apply_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y);
+    LAUNCH_MODE(cu, apply, j, *at, x, addend, y);
     return OK;
 }
 
 int kernel_norm_sums(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at, const void *x,
-                     const void *gy, float *gscale, float *gbias, int add, float *partial, float *means)
+                     const void *y, const void *gy, void *g, float *gscale, float *gbias, int add,
+                     float *partial, float *means)
 {
-    if (j->relu_like)
-        LAUNCH_FOUR(cu, sums_relu_like, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy,
-                    partial);
-    else
-        LAUNCH_FOUR(cu, sums_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, gy, partial);
-    LAUNCH(cu, back_finish, finish_blocks(j), 1, THREADS, *j, partial, at->inv, gscale, gbias, add, means);
-    return OK;
-}
-
-int kernel_norm_sums_added(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
-                           const void *x, const void *y, const void *gy, void *g, float *gscale, float *gbias,
-                           int add, float *partial, float *means)
-{
-    LAUNCH_FOUR(cu, sums_added, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, x, y, gy, g,
-                partial);
+    LAUNCH_MODE(cu, sums, j, *at, x, y, gy, g, partial);
     LAUNCH(cu, back_finish, finish_blocks(j), 1, THREADS, *j, partial, at->inv, gscale, gbias, add, means);
     return OK;
 }
 
 int kernel_norm_back(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
-                     const float *means, const void *x, const void *gy, void *gx)
+                     const float *means, const void *x, const void *g, void *gx)
 {
-    if (j->relu_like)
-        LAUNCH_FOUR(cu, back_relu_like, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, means, x,
-                    gy, gx);
+    struct norm_job slopeless = *j; /* g has the slope in it already */
+    slopeless.below = 1;
+    if (j->mode == NORM_ADDED) j = &slopeless;
+    if (j->mode == NORM_ANY)
+        LAUNCH_NORM(cu, back_any, j, *at, means, x, g, gx);
     else
-        LAUNCH_FOUR(cu, back_any, j->bf16, j->wide, j->blocks, j->splits, THREADS, *j, *at, means, x, gy, gx);
+        LAUNCH_NORM(cu, back_relu_like, j, *at, means, x, g, gx);
     return OK;
 }
 LAUNCHERS_END

@@ -1,5 +1,22 @@
 /* Maximum over windows, average over the whole map: a thread takes V channels of a pixel. */
+#include "backend/ops/pool.h"
 #include "kernel.h"
+
+/* Maps of h x w pixels to oh x ow; windows of size x size start at i * stride - offset. */
+struct pool_map {
+    int c, h, w, oh, ow;
+    int size, stride, offset;
+    int narrow; /* places in a window fit in 8 bits; else they take 32 */
+};
+
+struct pool {
+    const struct cuda *cu;
+    int bf16;
+    unsigned V;
+    struct pool_map map;
+    enum pool_kind kind;
+    size_t rows, rows_back;
+};
 
 /* Places within windows, V of them from number i on: a byte each, or 32 bits. */
 DEVICE void put_places(unsigned V, int narrow, void *p, size_t i, const unsigned *at)
@@ -43,7 +60,7 @@ DEVICE void window_max(int bf16, unsigned V, const struct pool_map *m, const voi
         }
 }
 
-/* where may be NULL. */
+/* where: for each output, the place of its maximum in its window, in row order; or NULL. */
 DEVICE void pool_max(int bf16, unsigned V, struct pool_map m, const void *x, void *y, void *where,
                      size_t items)
 {
@@ -162,52 +179,65 @@ FOUR_KERNELS(pool_average_back,
              LIST(const void *gy, void *gx, unsigned pixels, unsigned c, size_t items, int add),
              LIST(gy, gx, pixels, c, items, add))
 
-/* Items of one thread each: V channels. */
-static size_t items_of(const struct pool_map *m, size_t pixels, unsigned V)
+static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    return pixels * (size_t)m->c / V;
-}
-static unsigned width(int bf16, const struct pool_map *m)
-{
-    return !cuda_is_wide(bf16, (size_t)m->c) ? 1 : bf16 ? 8 : 4;
-}
-
-LAUNCHERS
-int kernel_pool_max(const struct cuda *cu, int bf16, const struct pool_map *m, const void *x, void *y,
-                    void *where, size_t rows)
-{
-    const unsigned V = width(bf16, m);
-    const size_t items = items_of(m, rows * (size_t)(m->oh * m->ow), V);
-    LAUNCH_FOUR(cu, pool_max, bf16, V > 1, blocks_for(cu, items), 1, THREADS, *m, x, y, where, items);
+    TRY(op_plan_init(p, sizeof(struct pool), e));
+    TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
+    struct pool *s = (struct pool *)p->self;
+    const struct shape in = d->in->shape;
+    *s = (struct pool){ .cu = cuda_of(be),
+                        .bf16 = cuda_is_bf16(d->in),
+                        .V = cuda_vector(cuda_is_bf16(d->in), (size_t)in.c),
+                        .map = { .c = in.c, .h = in.h, .w = in.w, .oh = out->shape.h, .ow = out->shape.w },
+                        .kind = d->kind,
+                        .rows = (size_t)in.n,
+                        .rows_back = (size_t)d->rows_back };
+    if (d->kind == POOL_AVERAGE) return OK;
+    s->map.size = d->size;
+    s->map.stride = d->stride;
+    s->map.offset = d->pad / 2;
+    s->map.narrow = d->size <= 16;
+    if (d->train) p->kept_bytes = shape_count(out->shape) * (s->map.narrow ? 1 : sizeof(uint32_t));
     return OK;
 }
 
-int kernel_pool_max_back(const struct cuda *cu, int bf16, const struct pool_map *m, const void *where,
-                         const void *gy, void *gx, size_t rows, int add)
+/* Items of one thread each: V channels of each pixel. */
+static size_t items_of(const struct pool *s, size_t rows, int h, int w)
 {
-    const unsigned V = width(bf16, m);
-    const size_t items = items_of(m, rows * (size_t)(m->h * m->w), V);
-    LAUNCH_FOUR(cu, pool_max_back, bf16, V > 1, blocks_for(cu, items), 1, THREADS, *m, where, gy, gx, items,
-                add);
+    return rows * (size_t)(h * w) * (size_t)s->map.c / s->V;
+}
+
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y,
+                   void *kept)
+{
+    (void)context;
+    const struct pool *s = (const struct pool *)p->self;
+    const struct pool_map *m = &s->map;
+    const unsigned c = (unsigned)m->c, columns = (c / s->V + COLUMNS - 1) / COLUMNS;
+    const size_t items = items_of(s, s->rows, m->oh, m->ow);
+    if (s->kind == POOL_AVERAGE)
+        LAUNCH_FOUR(s->cu, pool_average, s->bf16, s->V, s->rows, columns, THREADS, x, y,
+                    (unsigned)(m->h * m->w), c);
+    else
+        LAUNCH_ITEMS(s->cu, pool_max, s->bf16, s->V, items, *m, x, y, kept, items);
     return OK;
 }
 
-int kernel_pool_average(const struct cuda *cu, int bf16, const struct pool_map *m, const void *x, void *y,
-                        size_t rows)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept,
+                    const void *gy, void *gx, int add)
 {
-    const unsigned V = width(bf16, m), columns = ((unsigned)m->c / V + COLUMNS - 1) / COLUMNS;
-    LAUNCH_FOUR(cu, pool_average, bf16, V > 1, rows, columns, THREADS, x, y, (unsigned)(m->h * m->w),
-                (unsigned)m->c);
+    (void)context;
+    const struct pool *s = (const struct pool *)p->self;
+    const struct pool_map *m = &s->map;
+    const size_t items = items_of(s, s->rows_back, m->h, m->w);
+    if (!gx) return OK;
+    if (s->kind == POOL_AVERAGE)
+        LAUNCH_ITEMS(s->cu, pool_average_back, s->bf16, s->V, items, gy, gx, (unsigned)(m->h * m->w),
+                     (unsigned)m->c, items, add);
+    else
+        LAUNCH_ITEMS(s->cu, pool_max_back, s->bf16, s->V, items, *m, kept, gy, gx, items, add);
     return OK;
 }
 
-int kernel_pool_average_back(const struct cuda *cu, int bf16, const struct pool_map *m, const void *gy,
-                             void *gx, size_t rows, int add)
-{
-    const unsigned V = width(bf16, m);
-    const size_t items = items_of(m, rows * (size_t)(m->h * m->w), V);
-    LAUNCH_FOUR(cu, pool_average_back, bf16, V > 1, blocks_for(cu, items), 1, THREADS, gy, gx,
-                (unsigned)(m->h * m->w), (unsigned)m->c, items, add);
-    return OK;
-}
-LAUNCHERS_END
+const struct pool_ops cuda_pool = { plan, forward, backward };

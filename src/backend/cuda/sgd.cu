@@ -1,6 +1,27 @@
 /* One launch for all parameters. The numbers of each are cut into chunks; a block takes a chunk and finds
  * whose it is. */
+#include "backend/ops/sgd.h"
 #include "kernel.h"
+
+enum { CHUNK = 4096 };
+
+struct sgd_part {
+    float *w, *v;
+    const float *g;
+    uint16_t *copy;       /* bfloat16 of w, or NULL */
+    size_t count, before; /* numbers; and in the parts before this one, each rounded up to CHUNK */
+    double rate;          /* a factor of the step state's */
+    float decay;
+};
+
+struct sgd {
+    struct cuda *cu;
+    struct sgd_part *part; /* device: n */
+    int *bad;              /* device: n */
+    int n;
+    size_t chunks;
+    float momentum, average;
+};
 
 /* The part that chunk `chunk` belongs to: the last that begins at or before it. */
 DEVICE int part_of(const struct sgd_part *part, int n, size_t chunk)
@@ -8,7 +29,7 @@ DEVICE int part_of(const struct sgd_part *part, int n, size_t chunk)
     int low = 0;
     for (int high = n; high - low > 1;) {
         int middle = low + (high - low) / 2;
-        if (part[middle].before <= chunk * SGD_CHUNK)
+        if (part[middle].before <= chunk * CHUNK)
             low = middle;
         else
             high = middle;
@@ -21,10 +42,10 @@ KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, 
     PHASE
     {
         const struct sgd_part p = part[part_of(part, n, blockIdx.x)]; /* read once, whatever is written */
-        const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p.before;
+        const size_t first = (size_t)blockIdx.x * CHUNK - p.before;
         const float rate = (float)(now->rate * p.rate);
         if (now->stop) continue; /* the last good weights stay */
-        for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p.count; i += blockDim.x) {
+        for (size_t i = first + threadIdx.x; i < first + CHUNK && i < p.count; i += blockDim.x) {
             const float v = momentum * p.v[i] + (average * p.g[i] + p.decay * p.w[i]), w = p.w[i] - rate * v;
             p.v[i] = v;
             p.w[i] = w;
@@ -33,33 +54,106 @@ KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, 
     }
 }
 
+/* bad[i] = 1 for parts whose gradient is not finite. stop: of the step state, set as well; or NULL. */
 KERNEL(find_bad, const struct sgd_part *part, int n, int *bad, int *stop)
 {
     PHASE
     {
         const int k = part_of(part, n, blockIdx.x);
         const struct sgd_part *p = &part[k];
-        const size_t first = (size_t)blockIdx.x * SGD_CHUNK - p->before;
-        for (size_t i = first + threadIdx.x; i < first + SGD_CHUNK && i < p->count; i += blockDim.x)
-            if ((float_bits(p->g[i]) & 0x7f800000u) == 0x7f800000u) {
+        const size_t first = (size_t)blockIdx.x * CHUNK - p->before;
+        for (size_t i = first + threadIdx.x; i < first + CHUNK && i < p->count; i += blockDim.x)
+            if (!is_finite(p->g[i])) {
                 bad[k] = 1; /* whoever does it: the number is the same */
                 if (stop) *stop = STOP_GRADIENT;
             }
     }
 }
 
-LAUNCHERS
-int kernel_sgd(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, float momentum,
-               float average, const struct step_state *now)
+static void release(void *self)
 {
-    if (chunks) LAUNCH(cu, step, chunks, 1, THREADS, part, n, momentum, average, now);
+    struct sgd *s = (struct sgd *)self;
+    dev_sync(s->cu->stream, NULL);
+    dev_free(s->part);
+    dev_free(s->bad);
+}
+
+static struct sgd_part describe(const struct sgd_item *i, size_t before)
+{
+    const struct layout *l = i->layout;
+    return (struct sgd_part){ .w = (float *)i->w,
+                              .v = (float *)i->v,
+                              .g = (const float *)i->g,
+                              .copy = l && l->bf16 ? (uint16_t *)cuda_weight_copy(l, i->w) : NULL,
+                              .count = l ? l->count : i->bytes / sizeof(float),
+                              .before = before,
+                              .rate = i->rate,
+                              .decay = (float)i->decay };
+}
+
+static int fill(struct sgd *s, const struct sgd_desc *d, struct err *e)
+{
+    struct sgd_part *part = (struct sgd_part *)mem_alloc((size_t)d->n, sizeof *part);
+    void *table, *bad;
+    size_t end = 0;
+    if (!part) return fail(e, E_MEM, "no memory to plan the update of %d parameters", d->n);
+    for (int i = 0; i < d->n; i++) {
+        part[i] = describe(&d->item[i], end);
+        end += (part[i].count + CHUNK - 1) / CHUNK * CHUNK;
+    }
+    s->chunks = end / CHUNK;
+    int rc = cuda_copy_of(s->cu, part, (size_t)d->n * sizeof *part, &table, e);
+    mem_free(part);
+    s->part = (struct sgd_part *)table;
+    if (!rc) rc = dev_alloc(&bad, (size_t)d->n * sizeof(int), e);
+    if (!rc) s->bad = (int *)bad;
+    return rc;
+}
+
+static int plan(struct backend *be, const struct sgd_desc *d, struct op_plan *p, struct err *e)
+{
+    TRY(op_plan_init(p, sizeof(struct sgd), e));
+    struct sgd *s = (struct sgd *)p->self;
+    p->release = release;
+    *s = (struct sgd){
+        .cu = cuda_of(be), .n = d->n, .momentum = (float)d->momentum, .average = (float)d->average
+    };
+    return fill(s, d, e);
+}
+
+static int update(const struct op_plan *p, const struct step_state *state)
+{
+    const struct sgd *s = (const struct sgd *)p->self;
+    if (s->chunks) LAUNCH(s->cu, step, s->chunks, 1, THREADS, s->part, s->n, s->momentum, s->average, state);
     return OK;
 }
 
-int kernel_finite(const struct cuda *cu, const struct sgd_part *part, int n, size_t chunks, int *bad,
-                  int *stop)
+static int look(const struct sgd *s, int *stop)
 {
-    if (chunks) LAUNCH(cu, find_bad, chunks, 1, THREADS, part, n, bad, stop);
+    if (s->chunks) LAUNCH(s->cu, find_bad, s->chunks, 1, THREADS, s->part, s->n, s->bad, stop);
     return OK;
 }
-LAUNCHERS_END
+
+static int check(const struct op_plan *p, int *first)
+{
+    const struct sgd *s = (const struct sgd *)p->self;
+    size_t bytes = (size_t)s->n * sizeof *s->bad;
+    int *bad = (int *)mem_alloc((size_t)s->n, sizeof *bad);
+    if (!bad) return E_MEM;
+    int rc = dev_zero(s->cu->stream, s->bad, bytes);
+    if (!rc) rc = look(s, NULL);
+    if (!rc) rc = cuda_get(s->cu, bad, s->bad, bytes);
+    *first = -1;
+    for (int i = 0; i < s->n && !rc && *first < 0; i++)
+        if (bad[i]) *first = i;
+    mem_free(bad);
+    return rc;
+}
+
+static int guard(const struct op_plan *p, struct step_state *state)
+{
+    const struct sgd *s = (const struct sgd *)p->self;
+    return look(s, &state->stop);
+}
+
+const struct sgd_ops cuda_sgd = { plan, update, check, guard };

@@ -3,7 +3,23 @@
  * temperature T, z = (x - max) / T, truth t, and t' the sum of t:
  *   log p_k = z_k - log sum exp z,  loss = -sum t_k log p_k,  dloss/dx_k = (t' p_k - t_k) / T
  * What decides how exact the loss is (its terms and all sums) is double, the exponentials are float. */
+#include "backend/ops/softmax.h"
 #include "kernel.h"
+
+/* A row is channels * pixels classes, in groups of `length`; x and gx are float or bfloat16, p and gy float.
+ */
+struct softmax_job {
+    int bf16;
+    unsigned groups, length, channels, pixels;
+    double temperature;
+    double on, off; /* truth of the class, and of every other one */
+};
+
+struct softmax {
+    const struct cuda *cu;
+    struct softmax_job job;
+    int rows, rows_back;
+};
 
 enum { EACH = 8 };    /* classes that a thread should have */
 enum { MOST = 1024 }; /* threads of a block */
@@ -130,7 +146,6 @@ KERNEL(classify_back, struct softmax_job j, const float *p, const int *label, un
     }
 }
 
-LAUNCHERS
 static unsigned threads_for(unsigned length)
 {
     unsigned n = 32;
@@ -138,18 +153,54 @@ static unsigned threads_for(unsigned length)
     return n;
 }
 
-int kernel_softmax(const struct cuda *cu, const struct softmax_job *j, unsigned rows, const void *x,
-                   const int *label, unsigned scored, float *p, double *part, double *loss)
+static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    LAUNCH(cu, classify, rows, j->groups, threads_for(j->length), *j, x, label, scored, p, part);
-    if (label) LAUNCH(cu, total, 1, 1, THREADS, part, scored * j->groups, loss);
+    TRY(op_plan_init(p, sizeof(struct softmax), e));
+    const struct shape in = d->in->shape;
+    const size_t k = shape_row(in);
+    if (d->groups < 1 || k % (size_t)d->groups)
+        return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, k);
+    TRY(cuda_tensor(out, 0, e));
+    *(struct softmax *)p->self = (struct softmax){
+        .cu = cuda_of(be),
+        .job = { .bf16 = cuda_is_bf16(d->in),
+                 .groups = (unsigned)d->groups,
+                 .length = (unsigned)(k / (size_t)d->groups),
+                 .channels = (unsigned)in.c,
+                 .pixels = (unsigned)(in.h * in.w),
+                 .temperature = d->temperature,
+                 .on = 1 - d->smooth,
+                 .off = k > 1 ? d->smooth / (double)(k - 1) : 0 },
+        .rows = in.n,
+        .rows_back = d->rows_back,
+    };
+    p->scratch_bytes = (size_t)in.n * (size_t)d->groups * sizeof(double);
     return OK;
 }
 
-int kernel_softmax_back(const struct cuda *cu, const struct softmax_job *j, unsigned rows, const float *p,
-                        const int *label, unsigned scored, const float *gy, void *gx, int add)
+static int forward(const struct op_plan *made, const struct op_context *context, const void *x, void *p,
+                   double *loss)
 {
-    LAUNCH(cu, classify_back, rows, j->groups, threads_for(j->length), *j, p, label, scored, gy, gx, add);
+    const struct softmax *s = (const struct softmax *)made->self;
+    const struct softmax_job *j = &s->job;
+    const unsigned scored = (unsigned)context->scored;
+    double *part = (double *)context->scratch;
+    LAUNCH(s->cu, classify, s->rows, j->groups, threads_for(j->length), *j, x, context->label, scored,
+           (float *)p, part);
+    if (context->label) LAUNCH(s->cu, total, 1, 1, THREADS, part, scored * j->groups, loss);
     return OK;
 }
-LAUNCHERS_END
+
+static int backward(const struct op_plan *made, const struct op_context *context, const void *p,
+                    const void *gy, void *gx, int add)
+{
+    const struct softmax *s = (const struct softmax *)made->self;
+    const struct softmax_job *j = &s->job;
+    if (gx)
+        LAUNCH(s->cu, classify_back, s->rows_back, j->groups, threads_for(j->length), *j, (const float *)p,
+               context->label, (unsigned)context->scored, (const float *)gy, gx, add);
+    return OK;
+}
+
+const struct softmax_ops cuda_softmax = { plan, forward, backward };
