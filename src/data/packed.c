@@ -1,39 +1,35 @@
-/* Which reader a path is for, and what all readers do with the images. */
+/* Which files a path stands for, and what is done with the images of all formats. */
 #include "packed.h"
-#include <stdio.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "core/mem.h"
+#include "core/text.h"
 #include "data/image.h"
-#include "data/stream.h"
 
 /* ---- which collection ---- */
 
 enum { MOST_FILES = 5 };
 
 static const struct collection {
-    const char *name, *train[MOST_FILES + 1], *test[2]; /* files, up to a NULL */
-    int (*read)(struct intake *, char *const *path, int n, struct err *);
+    const char *name;
+    int train; /* so many files are the training set, the next one is the test set */
+    const char *file[MOST_FILES + 1];
+    int (*open)(struct part *, struct err *);
 } collections[] = {
     { "CIFAR-10",
-      { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin" },
-      { "test_batch.bin" },
-      cifar10_read },
-    { "CIFAR-100", { "train.bin" }, { "test.bin" }, cifar100_read },
-    { "STL-10", { "train_X.bin" }, { "test_X.bin" }, stl10_read },
+      5,
+      { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
+        "test_batch.bin" },
+      cifar10_open },
+    { "CIFAR-100", 1, { "train.bin", "test.bin" }, cifar100_open },
+    { "STL-10", 1, { "train_X.bin", "test_X.bin" }, stl10_open },
 };
 enum { NCOLLECTIONS = sizeof collections / sizeof collections[0] };
 
 #define EXPECTED                                                                                             \
     "expected the binary version of CIFAR-10 (data_batch_1.bin ... test_batch.bin), CIFAR-100 (train.bin, "  \
     "test.bin) or STL-10 (train_X.bin, train_y.bin ...)"
-
-/* What is to be read, and by whom. */
-struct source {
-    int (*read)(struct intake *, char *const *path, int n, struct err *);
-    char *path[MOST_FILES];
-    int n;
-};
 
 static int is_folder(const char *path)
 {
@@ -57,20 +53,17 @@ static int is_called(const char *name, const char *end, int whole)
 
 static const struct collection *collection_of(const char *base)
 {
-    for (int i = 0; i < NCOLLECTIONS; i++) {
-        const struct collection *c = &collections[i];
-        for (int k = 0; c->train[k]; k++)
-            if (is_called(base, c->train[k], 1)) return c;
-        for (int k = 0; c->test[k]; k++)
-            if (is_called(base, c->test[k], 1)) return c;
-    }
+    for (int i = 0; i < NCOLLECTIONS; i++)
+        for (int k = 0; k <= collections[i].train; k++)
+            if (is_called(base, collections[i].file[k], 1)) return &collections[i];
     return NULL;
 }
 
-/* 00 00, or zipped: no text starts so. One with an IDX name is to be told what is wrong with its header. */
+/* 00 00 or compressed: no text starts so. With a name of IDX any file counts: its header will be complained
+ * of. */
 static int looks_like_idx(const char *path)
 {
-    unsigned char head[2] = { 1, 1 };
+    uint8_t head[2] = { 1, 1 };
     struct stream s;
     if (stream_open(&s, path, NULL)) return 0;
     int zipped = stream_zipped(&s), rc = stream_read(&s, head, 2, NULL);
@@ -78,8 +71,7 @@ static int looks_like_idx(const char *path)
     return zipped || strstr(base_of(path), "images-idx") || (!rc && !head[0] && !head[1]);
 }
 
-/* A .bin that is no IDX file under another name: an unknown one is better said to be so than read as a list.
- */
+/* A .bin that is not IDX: should its name be unknown, that is the error, not what it would be as a list. */
 static int is_bin(const char *base) { return is_called(base, ".bin", 0) && !strstr(base, "images"); }
 
 int packed_recognise(const char *path)
@@ -90,49 +82,44 @@ int packed_recognise(const char *path)
 /* *found: the file of that name in the folder, .gz or not; NULL when it is not there. */
 static int find_inside(char **found, const char *folder, const char *name, struct err *e)
 {
-    size_t n = strlen(folder) + strlen(name) + 2;
-    char *path = mem_alloc(n, 1);
-    *found = NULL;
-    if (!path) return fail(e, E_MEM, "not enough memory");
-    snprintf(path, n, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
-    int rc = stream_find(found, path, e);
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    char *path = text_format("%s%s%s", folder, slash, name);
+    int rc = path ? stream_find(found, path, e) : fail(e, E_MEM, "not enough memory");
     mem_free(path);
     return rc;
 }
 
-/* Whether some file of the collection is in the folder. */
-static int holds(int *some, const char *folder, const struct collection *c, struct err *e)
-{
-    *some = 0;
-    for (int k = 0; !*some && k <= MOST_FILES; k++) {
-        char *found;
-        const char *name = k < MOST_FILES ? c->train[k] : c->test[0];
-        if (!name) continue;
-        TRY(find_inside(&found, folder, name, e));
-        mem_free(found);
-        *some = found != NULL;
-    }
-    return OK;
-}
-
-/* The collection that is in the folder; NULL: none. Of two, neither is guessed: the labels of one may fit the
- * classes of the other. */
+/* The collection of which some file is in the folder; NULL: none. Of two, neither is guessed: the labels of
+ * one may fit the classes of the other. */
 static int recognise_folder(const struct collection **c, const char *folder, struct err *e)
 {
     *c = NULL;
     for (const struct collection *x = collections; x < collections + NCOLLECTIONS; x++) {
-        int some;
-        TRY(holds(&some, folder, x, e));
-        if (some && *c)
+        char *found = NULL;
+        for (int k = 0; !found && k <= x->train; k++) TRY(find_inside(&found, folder, x->file[k], e));
+        mem_free(found);
+        if (found && *c)
             return fail_at(e, E_FORMAT, folder, 0,
                            "has files of %s and of %s: move those of one into a folder of their own",
                            (*c)->name, x->name);
-        if (some) *c = x;
+        if (found) *c = x;
     }
     return OK;
 }
 
-static int locate_folder(struct source *s, const char *folder, int test, struct err *e)
+/* ---- reading ---- */
+
+/* What is read, and how far. */
+struct source {
+    const struct packed_options *o;
+    struct packed *to;
+    struct part part[MOST_FILES];
+    int n;
+    struct pick pick;
+    uint8_t *image; /* the next one, c x h x w */
+};
+
+static int open_folder(struct source *s, const char *folder, struct err *e)
 {
     const struct collection *c;
     TRY(recognise_folder(&c, folder, e));
@@ -141,37 +128,139 @@ static int locate_folder(struct source *s, const char *folder, int test, struct 
                        "is a folder without files known here: " EXPECTED
                        "; for a folder per class, run: darknet classifier prepare %.60s",
                        folder);
-    s->read = c->read;
-    for (const char *const *name = test ? c->test : c->train; *name; name++, s->n++) {
-        TRY(find_inside(&s->path[s->n], folder, *name, e));
-        if (!s->path[s->n])
-            return fail_at(e, E_FILE, folder, 0, "has no %s of %s, with or without .gz", *name, c->name);
+    int first = s->o->test ? c->train : 0, files = s->o->test ? 1 : c->train;
+    for (; s->n < files; s->n++) {
+        struct part *p = &s->part[s->n];
+        TRY(find_inside(&p->path, folder, c->file[first + s->n], e));
+        if (!p->path)
+            return fail_at(e, E_FILE, folder, 0, "has no %s of %s, with or without .gz",
+                           c->file[first + s->n], c->name);
     }
+    for (int i = 0; i < s->n; i++) TRY(c->open(&s->part[i], e));
     return OK;
 }
 
-static int locate(struct source *s, const char *path, int test, struct err *e)
+static int open_file(struct source *s, const char *path, struct err *e)
 {
-    if (is_folder(path)) return locate_folder(s, path, test, e);
     const char *base = base_of(path);
     const struct collection *c = collection_of(base);
     if (!c && is_bin(base))
         return fail_at(e, E_FORMAT, path, 0, "no .bin file of this name is known here: " EXPECTED);
-    s->read = c ? c->read : idx_read;
     s->n = 1;
-    s->path[0] = mem_text(path, strlen(path));
-    return s->path[0] ? OK : fail(e, E_MEM, "not enough memory");
+    s->part[0].path = mem_text(path, strlen(path));
+    if (!s->part[0].path) return fail(e, E_MEM, "not enough memory");
+    return c ? c->open(&s->part[0], e) : idx_open(&s->part[0], e);
+}
+
+int part_open_labels(struct part *p, const char *name, const char *other, struct err *e)
+{
+    TRY(stream_find(&p->labels_path, name, e));
+    if (!p->labels_path && other) TRY(stream_find(&p->labels_path, other, e));
+    if (p->labels_path) return stream_open(&p->labels, p->labels_path, e);
+    return fail_at(e, E_FILE, p->path, 0,
+                   "its labels file is missing: there is no %.200s, with or without .gz", name);
+}
+
+uint32_t big_endian(const uint8_t *x, int bytes)
+{
+    uint32_t v = 0;
+    for (int i = 0; i < bytes; i++) v = v << 8 | x[i];
+    return v;
+}
+
+static int make_room(struct source *s, const char *path, struct err *e)
+{
+    const struct part *part = &s->part[0];
+    const struct packed_options *o = s->o;
+    struct packed *p = s->to;
+    size_t size = 0, image = (size_t)part->c * (size_t)part->h * (size_t)part->w; /* no file has 2^33 bytes */
+    int total = 0;
+    for (int i = 0; i < s->n; i++) total += s->part[i].n; /* at most 5 x 2^33 / 3073 */
+    TRY(pick_open(&s->pick, total, path, e));
+    *p = (struct packed){
+        .n = s->pick.n, .c = part->c, .h = o->height ? o->height : part->h, .w = o->width ? o->width : part->w
+    };
+    int large = mem_mul((size_t)p->h * (size_t)p->w, (size_t)p->c, &size) ||
+                mem_mul(size, (size_t)p->n, &size) || size > mem_free_bytes();
+    if (!large) {
+        p->pixels = mem_alloc(size, 1);
+        p->label = mem_alloc((size_t)p->n, sizeof *p->label);
+        s->image = mem_alloc(image, 1);
+    }
+    if (p->pixels && p->label && s->image) return OK;
+    return fail_at(e, E_MEM, path, 0, "not enough memory for %d images of %d x %d x %d bytes", p->n, p->c,
+                   p->h, p->w);
+}
+
+/* Of square planes, in place. */
+static void transpose(uint8_t *plane, int planes, int side)
+{
+    for (int k = 0; k < planes; k++, plane += side * side)
+        for (int y = 0; y < side; y++)
+            for (int x = 0; x < y; x++) {
+                uint8_t t = plane[y * side + x];
+                plane[y * side + x] = plane[x * side + y];
+                plane[x * side + y] = t;
+            }
+}
+
+/* The label of image number `i` of a part, counted from 0. */
+static int read_label(struct part *p, int i, int *label, struct err *e)
+{
+    uint8_t row[4 * MOST_COLUMNS];
+    struct stream *s = p->labels_path ? &p->labels : &p->images;
+    TRY(stream_read(s, row, (uint64_t)(p->columns * p->width), e));
+    uint32_t value = big_endian(row + p->which * p->width, p->width);
+    int class = value > INT_MAX ? -1 : (int)value;
+    *label = class - p->first;
+    if (*label >= 0 && *label < p->classes) return OK;
+    return fail_at(e, E_FORMAT, s->path, 0, "image %d is of class %d, expected %d..%d: check `classes=%d`", i,
+                   class, p->first, p->first + p->classes - 1, p->classes);
+}
+
+/* Takes the image and its label over if it is picked, at the size that is wanted. */
+static void keep(struct source *s, const struct part *from, int label)
+{
+    struct packed *p = s->to;
+    size_t at = (size_t)s->pick.taken, size = (size_t)p->c * (size_t)p->h * (size_t)p->w;
+    if (!pick_next(&s->pick)) return;
+    p->label[at] = label;
+    if (p->w == from->w && p->h == from->h)
+        memcpy(p->pixels + at * size, s->image, size);
+    else
+        image_resize_area(s->image, p->c, from->w, from->h, p->pixels + at * size, p->w, p->h);
+}
+
+static int read_part(struct source *s, struct part *p, struct err *e)
+{
+    uint64_t size = (uint64_t)p->c * (uint64_t)p->h * (uint64_t)p->w;
+    for (int i = 0; i < p->n; i++) {
+        int label;
+        TRY(read_label(p, i, &label, e));
+        TRY(stream_read(&p->images, s->image, size, e));
+        if (p->by_column) transpose(s->image, p->c, p->w);
+        keep(s, p, label);
+    }
+    TRY(stream_end(&p->images, e));
+    return p->labels_path ? stream_end(&p->labels, e) : OK;
 }
 
 int packed_read(struct packed *p, const char *path, const struct packed_options *o, struct err *e)
 {
-    struct source s = { 0 };
-    struct intake x = { .to = p, .o = o, .from = path, .pick = o->pick };
+    struct source s = { .o = o, .to = p, .pick = o->pick };
+    for (int i = 0; i < MOST_FILES; i++) s.part[i].classes = o->classes;
     memset(p, 0, sizeof *p);
-    int rc = locate(&s, path, o->test, e);
-    if (!rc) rc = s.read(&x, s.path, s.n, e);
-    for (int i = 0; i < s.n; i++) mem_free(s.path[i]);
-    mem_free(x.image);
+    int rc = is_folder(path) ? open_folder(&s, path, e) : open_file(&s, path, e);
+    if (!rc) rc = make_room(&s, path, e);
+    for (int i = 0; !rc && i < s.n; i++) rc = read_part(&s, &s.part[i], e);
+    for (int i = 0; i < MOST_FILES; i++) {
+        struct part *x = &s.part[i];
+        stream_close(&x->images);
+        stream_close(&x->labels);
+        mem_free(x->path);
+        mem_free(x->labels_path);
+    }
+    mem_free(s.image);
     if (rc) packed_free(p);
     return rc;
 }
@@ -181,57 +270,4 @@ void packed_free(struct packed *p)
     mem_free(p->pixels);
     mem_free(p->label);
     memset(p, 0, sizeof *p);
-}
-
-/* ---- what the readers share ---- */
-
-int packed_find_labels(char **found, const char *images, const char *name, const char *other, struct err *e)
-{
-    TRY(stream_find(found, name, e));
-    if (!*found && other) TRY(stream_find(found, other, e));
-    if (*found) return OK;
-    return fail_at(e, E_FILE, images, 0,
-                   "its labels file is missing: there is no %.200s, with or without .gz", name);
-}
-
-int intake_open(struct intake *x, int n, int c, int h, int w, struct err *e)
-{
-    struct packed *p = x->to;
-    size_t size = 0;
-    TRY(pick_open(&x->pick, n, x->from, e));
-    *p =
-        (struct packed){ x->pick.n, c, x->o->height ? x->o->height : h, x->o->width ? x->o->width : w, 0, 0 };
-    x->c = c;
-    x->h = h;
-    x->w = w;
-    int large = mem_mul((size_t)p->h * (size_t)p->w, (size_t)c, &size) ||
-                mem_mul(size, (size_t)p->n, &size) || size > mem_free_bytes();
-    if (!large) {
-        p->pixels = mem_alloc(size, 1);
-        p->label = mem_alloc((size_t)p->n, sizeof *p->label);
-        x->image = mem_alloc((size_t)c * (size_t)h, (size_t)w);
-    }
-    if (p->pixels && p->label && x->image) return OK;
-    return fail_at(e, E_MEM, x->from, 0, "not enough memory for %d images of %d x %d x %d bytes", p->n, c,
-                   p->h, p->w);
-}
-
-int intake_check(const struct intake *x, const char *path, int i, int label, int first, struct err *e)
-{
-    int classes = x->o->classes;
-    if (label >= first && label < first + classes) return OK;
-    return fail_at(e, E_FORMAT, path, 0, "image %d is of class %d, expected %d..%d: check `classes=%d`", i,
-                   label, first, first + classes - 1, classes);
-}
-
-void intake_add(struct intake *x, int label)
-{
-    struct packed *p = x->to;
-    size_t at = (size_t)x->pick.taken, size = (size_t)p->c * (size_t)p->h * (size_t)p->w;
-    if (!pick_next(&x->pick)) return;
-    p->label[at] = label;
-    if (p->w == x->w && p->h == x->h)
-        memcpy(p->pixels + at * size, x->image, size);
-    else
-        image_resize_area(x->image, x->c, x->w, x->h, p->pixels + at * size, p->w, p->h);
 }

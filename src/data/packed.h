@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include "core/err.h"
 #include "data/pick.h"
+#include "data/stream.h"
 
 struct packed {
     int n, c, h, w;
@@ -12,52 +13,54 @@ struct packed {
 };
 
 struct packed_options {
-    int test;          /* of a folder the files of the test set, not those of the training set */
+    int test;          /* of a folder, read the files of the test set instead of those of the training set */
     int classes;       /* every label must be below */
     int width, height; /* resized to these, by area; 0: as they are */
-    struct pick pick;  /* which of the images are kept; the others are checked to be there */
+    struct pick pick;  /* which of the images are kept; the others are read and checked all the same */
 };
 
-/* Whether a path, which exists, is for packed_read: a folder, a file of one of the collections by its name,
- * an IDX file by its first bytes. What else there is can only be a list. */
+/* Whether a path that exists is for packed_read: a folder, a file named like one of a collection, or an IDX
+ * file by its first bytes. Anything else can only be a list. */
 int packed_recognise(const char *path);
 
 /* Reads one of
- * - an IDX images file (n x h x w or n x c x h x w bytes) and the labels file beside it, found by its name:
- *   images -> labels, idx3 or idx4 -> idx1; or idx3-ubyte -> idx2-int, whose rows start with the class
- * (QMNIST)
+ * - an IDX images file (n x h x w or n x c x h x w bytes) with the labels file beside it, found by its name:
+ *   images -> labels and idx3 or idx4 -> idx1; or idx3-ubyte -> idx2-int, whose rows start with the class
+ *   (QMNIST)
  * - the folder of the binary version of CIFAR-10, CIFAR-100 or STL-10, or one file of it (STL-10: train_X.bin
- * or test_X.bin; the labels are beside it) each with or without .gz. */
+ *   or test_X.bin; the labels are beside it)
+ * each with or without .gz. */
 int packed_read(struct packed *, const char *path, const struct packed_options *, struct err *);
 void packed_free(struct packed *);
 
-/* ---- for the readers of the formats ---- */
+/* ---- for the formats ---- */
 
-/* Takes all images of a collection in their order; keeps those that are wanted, at the size that is wanted.
- */
-struct intake {
-    struct packed *to;
-    const struct packed_options *o;
-    const char *from; /* what the data file names, for messages */
-    struct pick pick;
-    int c, h, w;    /* of images as the files have them */
-    uint8_t *image; /* c x h x w: the next one is written here */
+/* Images from one file, and where their labels are. */
+struct part {
+    char *path, *labels_path; /* owned; labels_path NULL: each image's labels stand before its pixels */
+    struct stream images, labels;
+    int classes; /* as the data file says */
+    int n, c, h, w;
+    int by_column; /* the bytes of a plane, which is square, go down its columns, not along its rows */
+    int columns;   /* numbers that each image has in place of one label, at most MOST_COLUMNS */
+    int width;     /* bytes of each of these, big-endian, at most 4 */
+    int which;     /* the index of the class among them */
+    int first;     /* what the first class is called in the file */
 };
-/* First, once it is known what there is. */
-int intake_open(struct intake *, int n, int c, int h, int w, struct err *);
-/* The class `label` of image `i` in its file, whose classes count from `first`: an error when it is too
- * large. */
-int intake_check(const struct intake *, const char *path, int i, int label, int first, struct err *);
-/* The image that was written, and its class, counted from 0. */
-void intake_add(struct intake *, int label);
+enum { MOST_COLUMNS = 64 };
 
-/* The labels file of `images`: that name or the other one (NULL: there is none), with or without .gz;
- * mem_free it. */
-int packed_find_labels(char **found, const char *images, const char *name, const char *other, struct err *);
+/* Each opens the files of a part, whose path and classes are set and all else is 0, and describes them.
+ * Whoever calls closes the streams and frees the paths, after an error too. */
+int idx_open(struct part *, struct err *);
+int cifar10_open(struct part *, struct err *);
+int cifar100_open(struct part *, struct err *);
+int stl10_open(struct part *, struct err *);
 
-int idx_read(struct intake *, char *const *path, int n, struct err *);
-int cifar10_read(struct intake *, char *const *path, int n, struct err *);
-int cifar100_read(struct intake *, char *const *path, int n, struct err *);
-int stl10_read(struct intake *, char *const *path, int n, struct err *);
+/* Opens the labels file of this name or, if it is missing, of the other one (unless NULL), with or without
+ * .gz. */
+int part_open_labels(struct part *, const char *name, const char *other, struct err *);
+
+/* The unsigned number in so many bytes, at most 4. */
+uint32_t big_endian(const uint8_t *, int bytes);
 
 #endif
