@@ -143,30 +143,33 @@ static void crop_shifted(const struct augment *a, int left, int top, const uint8
         }
 }
 
-/* The pixels resized to the network's w x h, rounded to bytes. */
-static int resized(const struct augment *a, const uint8_t *pixels, int iw, int ih, uint8_t **to,
-                   struct err *e)
+static int is_mirrored(const struct augment *a, uint64_t key)
 {
-    struct image in, out = { 0 };
-    TRY(image_new(&in, a->c, ih, iw, e));
-    size_t n = (size_t)a->c * (size_t)ih * (size_t)iw, m = (size_t)a->c * (size_t)a->h * (size_t)a->w;
-    for (size_t i = 0; i < n; i++) in.x[i] = pixels[i];
-    int rc = image_resize(&in, a->w, a->h, &out, e);
-    if (!rc && !(*to = mem_alloc(m, 1))) rc = fail(e, E_MEM, "not enough memory for %zu pixels", m);
-    for (size_t i = 0; !rc && i < m; i++) (*to)[i] = (uint8_t)(out.x[i] + .5f);
-    image_free(&in);
-    image_free(&out);
-    return rc;
+    return a->flip && rng_uniform(key, DRAW_FLIP) < .5;
+}
+
+void augment_move(const struct augment *a, uint64_t key, struct crop *move)
+{
+    int n = a->pad_crop;
+    move->left = n > 0 ? integer_between(key, DRAW_PAD_X, -n, n) : 0;
+    move->top = n > 0 ? integer_between(key, DRAW_PAD_Y, -n, n) : 0;
+    move->mirror = is_mirrored(a, key);
 }
 
 static int crop_padded(const struct augment *a, uint64_t key, const uint8_t *pixels, int iw, int ih, float *x,
                        struct err *e)
 {
     uint8_t *own = NULL;
-    if (iw != a->w || ih != a->h) TRY(resized(a, pixels, iw, ih, &own, e));
-    int n = a->pad_crop;
-    crop_shifted(a, integer_between(key, DRAW_PAD_X, -n, n), integer_between(key, DRAW_PAD_Y, -n, n),
-                 own ? own : pixels, x);
+    if (iw != a->w || ih != a->h) { /* x holds the resized image until it is rounded to bytes */
+        size_t n = (size_t)a->c * (size_t)a->h * (size_t)a->w;
+        TRY(image_resize(pixels, area_whole(iw, ih), a->c, 1, x, area_whole(a->w, a->h), e));
+        if (!(own = mem_alloc(n, 1))) return fail(e, E_MEM, "not enough memory for %zu pixels", n);
+        for (size_t i = 0; i < n; i++) own[i] = (uint8_t)(x[i] + .5f);
+        pixels = own;
+    }
+    struct crop move;
+    augment_move(a, key, &move);
+    crop_shifted(a, move.left, move.top, pixels, x);
     mem_free(own);
     return OK;
 }
@@ -179,19 +182,6 @@ int augment_only_moves(const struct augment *a, int iw, int ih)
     int same = !scaled && a->angle == 0 && is_neutral(a->aspect);
     int colours = a->hue != 0 || !is_neutral(a->saturation) || !is_neutral(a->exposure);
     return iw == a->w && ih == a->h && (a->pad_crop > 0 || same) && !colours;
-}
-
-static int is_mirrored(const struct augment *a, uint64_t key)
-{
-    return a->flip && rng_uniform(key, DRAW_FLIP) < .5;
-}
-
-void augment_move(const struct augment *a, uint64_t key, struct crop *move)
-{
-    int n = a->pad_crop;
-    move->left = n > 0 ? integer_between(key, DRAW_PAD_X, -n, n) : 0;
-    move->top = n > 0 ? integer_between(key, DRAW_PAD_Y, -n, n) : 0;
-    move->mirror = is_mirrored(a, key);
 }
 
 static void mirror(const struct augment *a, float *x)

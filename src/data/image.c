@@ -1,26 +1,5 @@
 #include "image.h"
-#include <string.h>
 #include "core/mem.h"
-
-int image_new(struct image *m, int c, int h, int w, struct err *e)
-{
-    memset(m, 0, sizeof *m);
-    if (c < 1 || h < 1 || w < 1) return fail(e, E_ARG, "an image of %d x %d pixels, %d channels", w, h, c);
-    size_t n;
-    if (mem_mul((size_t)c, (size_t)h, &n) || mem_mul(n, (size_t)w, &n) ||
-        !(m->x = mem_alloc(n, sizeof *m->x)))
-        return fail(e, E_MEM, "not enough memory for an image of %d x %d pixels, %d channels", w, h, c);
-    m->c = c;
-    m->h = h;
-    m->w = w;
-    return OK;
-}
-
-void image_free(struct image *m)
-{
-    mem_free(m->x);
-    memset(m, 0, sizeof *m);
-}
 
 /* ---- resize ---- */
 
@@ -41,54 +20,50 @@ static void place(int i, int in, int out, int *at, float *share)
 
 static size_t after(int at, int in) { return at + 1 < in ? 1 : 0; }
 
-/* rows x in -> rows x out; rows few enough to stay in the cache while each output visits them all */
-static void stretch_few(const float *from, size_t rows, int in, float *to, int out)
-{
-    for (int i = 0; i < out; i++) {
-        int at;
-        float share;
-        place(i, in, out, &at, &share);
-        const float *p = from + at;
-        size_t next = after(at, in);
-        for (size_t r = 0; r < rows; r++, p += in)
-            to[r * (size_t)out + (size_t)i] = (1 - share) * p[0] + share * p[next];
-    }
-}
-
-static void stretch_rows(const float *from, size_t rows, int in, float *to, int out)
+/* Rows of bytes, whose values are looked up, to rows of w floats. Few rows at a time, which stay in the cache
+ * while each output visits them all. */
+static void stretch_rows(const float value[256], const uint8_t *from, struct area in, float *to, int w)
 {
     enum { FEW = 8 };
-    for (size_t r = 0; r < rows; r += FEW)
-        stretch_few(from + r * (size_t)in, rows - r < FEW ? rows - r : FEW, in, to + r * (size_t)out, out);
+    for (int first = 0; first < in.h; first += FEW)
+        for (int i = 0; i < w; i++) {
+            int at, end = in.h - first < FEW ? in.h : first + FEW;
+            float share;
+            place(i, in.w, w, &at, &share);
+            size_t next = after(at, in.w);
+            for (int r = first; r < end; r++) {
+                const uint8_t *p = from + (size_t)r * in.row + at;
+                to[(size_t)r * (size_t)w + (size_t)i] = (1 - share) * value[p[0]] + share * value[p[next]];
+            }
+        }
 }
 
-/* in x w -> out x w */
-static void stretch_columns(const float *from, int in, size_t w, float *to, int out)
+/* `in` rows as wide as the output, one below the other. */
+static void stretch_columns(const float *from, int in, float *to, struct area out)
 {
-    for (int i = 0; i < out; i++) {
+    size_t w = (size_t)out.w;
+    for (int i = 0; i < out.h; i++, to += out.row) {
         int at;
         float share;
-        place(i, in, out, &at, &share);
+        place(i, in, out.h, &at, &share);
         const float *p = from + (size_t)at * w, *q = p + after(at, in) * w;
-        float *row = to + (size_t)i * w;
-        for (size_t x = 0; x < w; x++) row[x] = (1 - share) * p[x] + share * q[x];
+        for (size_t x = 0; x < w; x++) to[x] = (1 - share) * p[x] + share * q[x];
     }
 }
 
-int image_resize(const struct image *from, int w, int h, struct image *to, struct err *e)
+int image_resize(const uint8_t *from, struct area in, int c, float unit, float *to, struct area out,
+                 struct err *e)
 {
-    struct image part;
-    TRY(image_new(to, from->c, h, w, e));
-    int rc = image_new(&part, from->c, from->h, w, e);
-    if (rc) {
-        image_free(to);
-        return rc;
+    float value[256], *part = mem_alloc((size_t)in.h * (size_t)out.w, sizeof *part);
+    if (!part)
+        return fail(e, E_MEM, "not enough memory to resize %d x %d pixels to %d x %d", in.w, in.h, out.w,
+                    out.h);
+    for (int i = 0; i < 256; i++) value[i] = (float)i / unit;
+    for (int k = 0; k < c; k++, from += in.plane, to += out.plane) {
+        stretch_rows(value, from, in, part, out.w);
+        stretch_columns(part, in.h, to, out);
     }
-    stretch_rows(from->x, (size_t)from->c * (size_t)from->h, from->w, part.x, w);
-    for (int c = 0; c < from->c; c++)
-        stretch_columns(part.x + (size_t)c * (size_t)from->h * (size_t)w, from->h, (size_t)w,
-                        to->x + (size_t)c * (size_t)h * (size_t)w, h);
-    image_free(&part);
+    mem_free(part);
     return OK;
 }
 
@@ -125,28 +100,6 @@ void image_resize_area(const uint8_t *from, int c, int iw, int ih, uint8_t *to, 
 
 /* ---- what validation and prediction see ---- */
 
-/* The rectangle of w x h at (left, top) of c planes of iw x ih bytes, as floats. */
-static void cut(const uint8_t *pixels, int c, int iw, int ih, int left, int top, int w, int h, float *x)
-{
-    for (int k = 0; k < c; k++)
-        for (int y = 0; y < h; y++) {
-            const uint8_t *row = pixels + ((size_t)k * (size_t)ih + (size_t)(top + y)) * (size_t)iw + left;
-            for (int i = 0; i < w; i++) *x++ = (float)row[i] / 255.f;
-        }
-}
-
-/* That rectangle (cw x ch) resized to w x h. */
-static int cut_resized(const uint8_t *pixels, int c, int iw, int ih, int cw, int ch, int w, int h,
-                       struct image *to, struct err *e)
-{
-    struct image part;
-    TRY(image_new(&part, c, ch, cw, e));
-    cut(pixels, c, iw, ih, (iw - cw) / 2, (ih - ch) / 2, cw, ch, part.x);
-    int rc = image_resize(&part, w, h, to, e);
-    image_free(&part);
-    return rc;
-}
-
 /* a * b / c, at least 1 */
 static int proportion(int a, int b, int c)
 {
@@ -156,31 +109,21 @@ static int proportion(int a, int b, int c)
 
 int image_center(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
 {
-    if (iw == w && ih == h) {
-        cut(pixels, c, iw, ih, 0, 0, w, h, x);
-        return OK;
-    }
     int wide = (int64_t)iw * h > (int64_t)ih * w;
-    int cw = wide ? proportion(ih, w, h) : iw, ch = wide ? ih : proportion(iw, h, w);
-    struct image to;
-    TRY(cut_resized(pixels, c, iw, ih, cw, ch, w, h, &to, e));
-    memcpy(x, to.x, (size_t)c * (size_t)w * (size_t)h * sizeof *x);
-    image_free(&to);
-    return OK;
+    struct area in = area_whole(iw, ih);
+    in.w = wide ? proportion(ih, w, h) : iw;
+    in.h = wide ? ih : proportion(iw, h, w);
+    const uint8_t *corner = pixels + (size_t)((ih - in.h) / 2) * in.row + (iw - in.w) / 2;
+    return image_resize(corner, in, c, 255, x, area_whole(w, h), e);
 }
 
 int image_letterbox(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
 {
     int wide = (int64_t)w * ih < (int64_t)h * iw;
-    int nw = wide ? w : proportion(iw, h, ih), nh = wide ? proportion(ih, w, iw) : h;
-    struct image to;
-    TRY(cut_resized(pixels, c, iw, ih, iw, ih, nw, nh, &to, e));
-    size_t n = (size_t)c * (size_t)w * (size_t)h;
-    for (size_t i = 0; i < n; i++) x[i] = .5f;
-    for (int k = 0; k < c; k++)
-        for (int y = 0; y < nh; y++)
-            memcpy(x + ((size_t)k * (size_t)h + (size_t)(y + (h - nh) / 2)) * (size_t)w + (w - nw) / 2,
-                   to.x + ((size_t)k * (size_t)nh + (size_t)y) * (size_t)nw, (size_t)nw * sizeof *x);
-    image_free(&to);
-    return OK;
+    struct area out = area_whole(w, h);
+    for (size_t i = 0; i < (size_t)c * out.plane; i++) x[i] = .5f;
+    out.w = wide ? w : proportion(iw, h, ih);
+    out.h = wide ? proportion(ih, w, iw) : h;
+    float *corner = x + (size_t)((h - out.h) / 2) * out.row + (w - out.w) / 2;
+    return image_resize(pixels, area_whole(iw, ih), c, 255, corner, out, e);
 }

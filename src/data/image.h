@@ -6,13 +6,6 @@
 #include <stdint.h>
 #include "core/err.h"
 
-struct image {
-    int c, h, w;
-    float *x; /* planar; owned */
-};
-int image_new(struct image *, int c, int h, int w, struct err *);
-void image_free(struct image *);
-
 /* Decodes a file (JPEG, PNG, BMP, TGA, GIF, PSD, PNM of kinds P5 and P6; 8 or 16 bit, gray, palette, alpha
  * dropped) to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Orientation tags
  * are not followed. Images of more than 2^28 pixels are refused before they are decoded. *pixels: mem_free.
@@ -26,8 +19,20 @@ int image_decode(const char *path, int c, int shorter, uint8_t **pixels, int *w,
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */
 void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t step, size_t n, uint8_t *y);
 
-/* Bilinear, corner-aligned, no antialiasing, as Darknet: horizontal pass, then vertical. */
-int image_resize(const struct image *from, int w, int h, struct image *to, struct err *);
+/* A rectangle of w x h pixels in planes that may be larger. */
+struct area {
+    int w, h;
+    size_t row, plane; /* elements from one row to the next, from one plane to the next */
+};
+static inline struct area area_whole(int w, int h)
+{
+    return (struct area){ w, h, (size_t)w, (size_t)w * (size_t)h };
+}
+
+/* A rectangle of c planes, each byte divided by `unit`, resized to another one: bilinear, corner-aligned, no
+ * antialiasing, as Darknet, first horizontally, then vertically. */
+int image_resize(const uint8_t *from, struct area in, int c, float unit, float *to, struct area out,
+                 struct err *);
 
 /* c planes of ih x iw bytes to h x w by area: each output is the mean of what it covers, inputs on its edge
  * counted by their share, and rounded to nearest (.5 up) once: exact whatever the sizes. When it enlarges it
