@@ -1,10 +1,10 @@
 #include "backend/ops/act.h"
-#include <string.h>
+#include "act.h"
 #include "backend/scalar.h"
-#include "cpu.h"
+#include "dnn.h"
 
-/* Loops over an activation that is a constant to the compiler: the switch inside scalar.h disappears, and the
- * simple ones become vector code. The others call the C library for each number. */
+/* One loop for each activation, which is then a constant to the compiler: the switch in scalar.h disappears,
+ * and the simple ones become vector code. The others call the C library for each number. */
 #define SIMPLE_ACTS(X)                                                                                       \
     X(ACT_LINEAR)                                                                                            \
     X(ACT_RELU)                                                                                              \
@@ -42,7 +42,7 @@ CPU_CLONES static void grad_y(enum act act, size_t n, const float *y, const floa
     }
 }
 
-/* For those whose output does not tell. Most of them have a primitive, see dnn_eltwise_known. */
+/* Not vectorised: most activations that need x have a primitive, see dnn_eltwise_known. */
 static void grad_x(enum act act, size_t n, const float *x, const float *gy, float *gx)
 {
     for (size_t i = 0; i < n; i++) gx[i] = gy[i] * act_slope_x(act, x[i]);
@@ -61,54 +61,7 @@ void act_grad(enum act act, size_t n, const float *x, const float *y, const floa
         grad_x(act, n, x, gy, gx);
 }
 
-/* ---- activation ---- */
-
-/* Elements do not care about memory order, so both ways run over flat memory, padding included; where f(0) is
- * not 0 the padding is put right afterwards. */
-struct activation {
-    const struct cpu *cpu;
-    enum act act;
-    struct memory_format format;
-    size_t rows, rows_back;
-    struct op run, back; /* not made: the loops above do it */
-    size_t at_sum;       /* in scratch: the gradient before it is added */
-};
-
-static void activation_release(void *self)
-{
-    struct activation *s = self;
-    op_drop(&s->run);
-    op_drop(&s->back);
-}
-
-static int plan_ops(struct activation *s, const struct act_desc *d, struct op_plan *plan, struct err *e)
-{
-    size_t row = s->format.row;
-    if (dnn_eltwise_known(s->act)) {
-        TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * row, PASS_TRAIN, e));
-        if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, s->rows_back * row, PASS_DATA, e));
-    }
-    size_t end = cpu_max(s->run.scratch_bytes, s->back.scratch_bytes);
-    cpu_carve(&end, 0);
-    if (s->back.primitive) s->at_sum = cpu_carve(&end, s->rows_back * row * sizeof(float));
-    plan->scratch_bytes = end;
-    return OK;
-}
-
-static int activation_plan(struct backend *be, const struct act_desc *d, struct tensor *out,
-                           struct op_plan *plan, struct err *e)
-{
-    TRY(op_plan_init(plan, sizeof(struct activation), e));
-    TRY(format_tensor(out, d->in->layout, e));
-    struct activation *s = plan->self;
-    plan->release = activation_release;
-    s->cpu = cpu_of(be);
-    s->act = d->act;
-    s->format = format_of(d->in->shape, d->in->layout);
-    s->rows = (size_t)d->in->shape.n;
-    s->rows_back = (size_t)d->rows_back;
-    return plan_ops(s, d, plan, e);
-}
+/* ---- by all threads ---- */
 
 struct elements {
     enum act act;
@@ -123,12 +76,10 @@ static void map_part(void *ctx, size_t from, size_t to)
     act_map(k->act, to - from, k->x + from, k->to + from);
 }
 
-enum { PIECE = 1024 }; /* numbers that stay in the nearest cache between two loops */
-
-CPU_CLONES static void add_piece(size_t n, const float *x, float *y)
+void act_map_all(const struct cpu *cpu, enum act act, size_t n, const float *x, float *y)
 {
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
+    struct elements k = { .act = act, .x = x, .to = y };
+    if (act != ACT_LINEAR || x != y) parallel_for(cpu, n, PIECE, map_part, &k);
 }
 
 static void grad_part(void *ctx, size_t from, size_t to)
@@ -136,22 +87,96 @@ static void grad_part(void *ctx, size_t from, size_t to)
     const struct elements *k = ctx;
     float piece[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
-        size_t n = to - at < PIECE ? to - at : PIECE;
+        size_t n = min_size(PIECE, to - at);
         act_grad(k->act, n, k->x ? k->x + at : NULL, k->y ? k->y + at : NULL, k->gy + at,
                  k->add ? piece : k->to + at);
-        if (k->add) add_piece(n, piece, k->to + at);
+        if (k->add) accumulate(n, piece, k->to + at);
     }
+}
+
+void act_grad_all(const struct cpu *cpu, enum act act, size_t n, const float *x, const float *y,
+                  const float *gy, float *gx, int add)
+{
+    struct elements k = { act, x, y, gy, gx, add };
+    if (act != ACT_LINEAR || add || gx != gy) parallel_for(cpu, n, PIECE, grad_part, &k);
+}
+
+struct biased {
+    enum act act;
+    const struct memory_format *format;
+    const float *bias;
+    float *y;
+};
+
+static void bias_rows(void *ctx, size_t first, size_t last)
+{
+    const struct biased *k = ctx;
+    const struct memory_format *f = k->format;
+    for (size_t n = first; n < last; n++) {
+        float *y = k->y + n * f->row, *at = y;
+        for (size_t c = 0; c < f->c && k->bias; c += f->block)
+            for (size_t p = 0; p < f->hw; p++, at += f->block)
+                for (size_t i = 0; i < f->block; i++) at[i] += k->bias[c + i];
+        act_map(k->act, f->row, y, y);
+    }
+}
+
+void act_bias(const struct cpu *cpu, enum act act, const struct memory_format *f, size_t rows,
+              const float *bias, float *y)
+{
+    struct biased k = { act, f, bias, y };
+    if (bias || act != ACT_LINEAR) parallel_for(cpu, rows, 1, bias_rows, &k);
+}
+
+/* ---- the operation ---- */
+
+/* Both passes run over flat memory, whatever its format, padding included; where f(0) is not 0 the padding is
+ * zeroed afterwards. */
+struct activation {
+    const struct cpu *cpu;
+    enum act act;
+    struct memory_format format;
+    size_t rows, rows_back;
+    struct primitive run, back; /* not made: the loops above do it */
+    size_t at_gx;               /* in scratch: the gradient before it is added */
+};
+
+static void activation_release(void *self)
+{
+    struct activation *s = self;
+    primitive_destroy(&s->run);
+    primitive_destroy(&s->back);
+}
+
+static int activation_plan(struct backend *be, const struct act_desc *d, struct tensor *out,
+                           struct op_plan *plan, struct err *e)
+{
+    TRY(op_plan_init(plan, sizeof(struct activation), e));
+    TRY(format_tensor(out, d->in->layout, e));
+    struct activation *s = plan->self;
+    plan->release = activation_release;
+    s->cpu = cpu_of(be);
+    s->act = d->act;
+    s->format = format_of(d->in->shape, d->in->layout);
+    s->rows = (size_t)d->in->shape.n;
+    s->rows_back = (size_t)d->rows_back;
+    if (!dnn_eltwise_known(s->act)) return OK;
+    size_t back = s->rows_back * s->format.row;
+    TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * s->format.row, PASS_TRAIN, e));
+    if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, back, PASS_DATA, e));
+    scratch_reserve(&plan->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
+    if (d->train) s->at_gx = scratch_reserve(&plan->scratch_bytes, back * sizeof(float));
+    return OK;
 }
 
 static int activation_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
                               void *y)
 {
     const struct activation *s = plan->self;
-    struct elements k = { .act = s->act, .x = x, .to = y };
-    if (s->run.primitive)
-        TRY(op_run(&s->run, (const void *[]){ x, y }, context->scratch));
-    else if (s->act != ACT_LINEAR || x != y)
-        cpu_share(s->cpu, s->rows * s->format.row, PIECE, map_part, &k);
+    if (s->run.handle)
+        TRY(primitive_run(&s->run, (const void *[]){ x, y }, context->scratch));
+    else
+        act_map_all(s->cpu, s->act, s->rows * s->format.row, x, y);
     if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->format, s->rows, y);
     return OK;
 }
@@ -161,14 +186,14 @@ static int activation_backward(const struct op_plan *plan, const struct op_conte
 {
     const struct activation *s = plan->self;
     size_t n = s->rows_back * s->format.row;
-    struct elements k = { s->act, x, y, gy, gx, add };
-    if (!s->back.primitive) {
-        if (s->act != ACT_LINEAR || add || gx != gy) cpu_share(s->cpu, n, PIECE, grad_part, &k);
+    if (!s->back.handle) {
+        act_grad_all(s->cpu, s->act, n, x, y, gy, gx, add);
         return OK;
     }
-    void *to = add ? cpu_at(context->scratch, s->at_sum) : gx;
-    TRY(op_run(&s->back, (const void *[]){ act_from_output(s->act) ? y : x, gy, to }, context->scratch));
-    if (add) cpu_accumulate(s->cpu, n, to, gx);
+    void *to = add ? scratch_at(context->scratch, s->at_gx) : gx;
+    TRY(primitive_run(&s->back, (const void *[]){ act_from_output(s->act) ? y : x, gy, to },
+                      context->scratch));
+    if (add) accumulate_all(s->cpu, n, to, gx);
     return OK;
 }
 

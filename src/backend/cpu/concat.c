@@ -1,5 +1,5 @@
 #include "backend/ops/concat.h"
-#include "cpu.h"
+#include "memory_format.h"
 
 struct concat {
     const struct cpu *cpu;

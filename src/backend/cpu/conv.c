@@ -1,28 +1,30 @@
 #include "backend/ops/conv.h"
+#include "conv_as_gemm.h"
 #include "core/mem.h"
-#include "cpu.h"
+#include "dnn.h"
 
-/* An argument whose tensor lies in memory in one order while the primitive wants another. */
-struct port {
-    const struct tensor *have;
-    const struct layout *want;
-    int moved;
-    size_t at; /* of its copy in scratch */
+/* A tensor that a primitive reads or writes. */
+struct operand {
+    struct memory_format have, want; /* as it lies in memory, and as the primitive wants it */
+    size_t rows;
+    int reorder; /* through a copy in scratch */
+    size_t at;   /* in scratch */
 };
 
 struct conv {
     const struct cpu *cpu;
-    struct conv_as_gemm *gemm;                /* instead of all below but out_back; NULL: the primitives */
-    struct tensor in, out, in_back, out_back; /* shapes and layouts; _back: of rows_back rows */
-    struct layout host;                       /* weights as the host has them */
+    struct conv_as_gemm *gemm; /* instead of all primitives below; NULL: there is none */
+    struct tensor in, out;     /* shapes and layouts */
+    int rows_back, add_gx;
+    struct layout host;                                /* of the host's weights */
     struct layout weights, data_weights, grad_weights; /* as forward, data and weights passes want them */
     float *no_bias;                                    /* zeros: the primitive always adds a bias */
-    int add_gx;
-    struct op run, data, grad;    /* forward, gradient of x, gradient of w */
-    struct op to_data, from_grad; /* changes of weight layout; not made where there is none */
-    struct port run_x, data_gy, data_gx, grad_x, grad_gy;
-    /* In scratch: reordered w; gw as computed; gw as packed, to be added. */
-    size_t at_data_w, at_grad, at_sum;
+    struct primitive run, data, grad;                  /* forward, gradient of x, gradient of w */
+    struct primitive to_data, from_grad; /* reorders of weights; not made where there is nothing to do */
+    struct operand run_x, data_gy, data_gx, grad_x, grad_gy;
+    size_t at_data_w; /* in scratch: w as the data pass wants it */
+    size_t at_grad;   /* in scratch: gw as the weights pass leaves it */
+    size_t at_gw;     /* in scratch: gw as packed, to be added */
 };
 
 /* Winograd F(4x4, 3x3), where oneDNN has it, or its direct code? The choice may not depend on timing: results
@@ -51,28 +53,33 @@ static int winograd(const struct dnn_conv *c)
 
 /* ---- plan ---- */
 
-static int bind(struct port *p, const struct tensor *have, const struct op *op, int arg)
+/* Describes argument `arg` of the primitive, so many rows of t. 0: it wants an unknown layout. */
+static int bind(struct operand *o, struct tensor t, int rows, const struct primitive *p, int arg)
 {
     int known;
-    p->have = have;
-    p->want = op_tensor(op, arg, have->shape, &known);
-    p->moved = !order_same(have->shape, have->layout, p->want);
+    t.shape.n = rows;
+    const struct layout *want = primitive_layout(p, arg, t.shape, &known);
+    *o = (struct operand){ .have = format_of(t.shape, t.layout),
+                           .want = format_of(t.shape, want),
+                           .rows = (size_t)rows,
+                           .reorder = !format_same(t.shape, t.layout, want) };
     return known;
 }
 
-static int bind_pass(struct conv *s, enum pass_kind pass, const struct op *op)
+static int bind_pass(struct conv *s, enum pass_kind pass, const struct primitive *p)
 {
     if (pass == PASS_DATA)
-        return bind(&s->data_gy, &s->out_back, op, 0) && bind(&s->data_gx, &s->in_back, op, 2);
+        return bind(&s->data_gy, s->out, s->rows_back, p, 0) && bind(&s->data_gx, s->in, s->rows_back, p, 2);
     if (pass == PASS_WEIGHTS)
-        return bind(&s->grad_x, &s->in_back, op, 0) && bind(&s->grad_gy, &s->out_back, op, 1);
+        return bind(&s->grad_x, s->in, s->rows_back, p, 0) && bind(&s->grad_gy, s->out, s->rows_back, p, 1);
     int known;
-    s->out.layout = op_tensor(op, 3, s->out.shape, &known);
-    return known && bind(&s->run_x, &s->in, op, 0);
+    s->out.layout = primitive_layout(p, 3, s->out.shape, &known);
+    return known && bind(&s->run_x, s->in, s->in.shape.n, p, 0);
 }
 
-/* Makes the primitive in the best way that this library has. */
-static int make_pass(struct conv *s, struct op *op, struct dnn_conv c, enum pass_kind pass, struct err *e)
+/* Makes the primitive in the best way that oneDNN offers. */
+static int make_pass(struct conv *s, struct primitive *p, struct dnn_conv c, enum pass_kind pass,
+                     struct err *e)
 {
     static const struct {
         int winograd, any;
@@ -82,12 +89,12 @@ static int make_pass(struct conv *s, struct op *op, struct dnn_conv c, enum pass
         c.winograd = ways[i].winograd;
         c.any = ways[i].any;
         if (c.winograd && !winograd(&c)) continue;
-        rc = dnn_conv(op, s->cpu, &c, pass, op == &s->run ? NULL : &s->run, e);
-        if (rc == OK && bind_pass(s, pass, op)) return OK;
-        op_drop(op);
+        rc = dnn_conv(p, s->cpu, &c, pass, p == &s->run ? NULL : &s->run, e);
+        if (rc == OK && bind_pass(s, pass, p)) return OK;
+        primitive_destroy(p);
         if (rc == E_MEM) return rc;
     }
-    return rc ? rc : fail(e, E_DEVICE, "oneDNN wants an unknown memory order for this convolution");
+    return rc ? rc : fail(e, E_DEVICE, "oneDNN wants an unknown memory format for this convolution");
 }
 
 static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct op_plan *plan,
@@ -103,8 +110,8 @@ static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_d
     }
     TRY(rc);
     plan->fused = c.act == d->act;
-    op_weights(&s->run, 1, &s->weights);
-    dnn_host_weights(&s->host, &c);
+    s->weights = primitive_weights(&s->run, 1);
+    s->host = dnn_host_weights(&c);
     s->no_bias = mem_alloc((size_t)c.out.c, sizeof *s->no_bias);
     return s->no_bias ? OK : fail(e, E_MEM, "no memory for a convolution");
 }
@@ -113,73 +120,61 @@ static int plan_backward(struct conv *s, struct dnn_conv c, const struct linear_
 {
     c.act = ACT_LINEAR;
     c.in.n = c.out.n = d->rows_back;
-    s->in_back = s->in;
-    s->out_back = s->out;
-    s->in_back.shape.n = s->out_back.shape.n = d->rows_back;
-    TRY(format_tensor(&s->in_back, s->in.layout, e));
-    TRY(format_tensor(&s->out_back, s->out.layout, e));
     c.weights = NULL;
     TRY(make_pass(s, &s->grad, c, PASS_WEIGHTS, e));
-    op_weights(&s->grad, 2, &s->grad_weights);
-    if (!layout_same_weights(&s->grad_weights, &s->weights))
+    s->grad_weights = primitive_weights(&s->grad, 2);
+    if (!dnn_same_weights(&s->grad_weights, &s->weights))
         TRY(dnn_reorder(&s->from_grad, s->cpu, &s->grad_weights, &s->weights, e));
     if (!d->need_gx) return OK;
     TRY(make_pass(s, &s->data, c, PASS_DATA, e));
-    op_weights(&s->data, 1, &s->data_weights);
-    if (!layout_same_weights(&s->data_weights, &s->weights))
+    if (d->add_gx) s->data_gx.reorder = 1;
+    s->data_weights = primitive_weights(&s->data, 1);
+    if (!dnn_same_weights(&s->data_weights, &s->weights))
         TRY(dnn_reorder(&s->to_data, s->cpu, &s->weights, &s->data_weights, e));
     return OK;
 }
 
-static void carve_port(struct port *p, size_t *end)
+static void reserve_operand(struct operand *o, size_t *end)
 {
-    if (p->moved)
-        p->at =
-            cpu_carve(end, format_of(p->have->shape, p->want).row * (size_t)p->have->shape.n * sizeof(float));
+    if (o->reorder) o->at = scratch_reserve(end, o->want.row * o->rows * sizeof(float));
 }
 
-/* The three primitives run one after the other: they share scratch. Each finds its own at offset 0. */
+/* Passes run one after another, and so do the primitives of a pass: each uses scratch from its start. */
 static size_t plan_scratch(struct conv *s)
 {
-    size_t end = s->run.scratch_bytes, all;
-    cpu_carve(&end, 0);
-    carve_port(&s->run_x, &end);
-    all = end;
-    if (s->grad.primitive) {
-        end = cpu_max(s->grad.scratch_bytes, s->from_grad.scratch_bytes);
-        cpu_carve(&end, 0);
-        carve_port(&s->grad_x, &end);
-        carve_port(&s->grad_gy, &end);
-        if (s->from_grad.primitive) s->at_grad = cpu_carve(&end, layout_weight_bytes(&s->grad_weights));
-        s->at_sum = cpu_carve(&end, layout_weight_bytes(&s->weights));
-        all = cpu_max(all, end);
+    size_t run = 0, grad = 0, data = 0;
+    scratch_reserve(&run, s->run.scratch_bytes);
+    reserve_operand(&s->run_x, &run);
+    if (s->grad.handle) {
+        scratch_reserve(&grad, max_size(s->grad.scratch_bytes, s->from_grad.scratch_bytes));
+        reserve_operand(&s->grad_x, &grad);
+        reserve_operand(&s->grad_gy, &grad);
+        if (s->from_grad.handle) s->at_grad = scratch_reserve(&grad, dnn_weight_bytes(&s->grad_weights));
+        s->at_gw = scratch_reserve(&grad, dnn_weight_bytes(&s->weights));
     }
-    if (s->data.primitive) {
-        end = cpu_max(s->data.scratch_bytes, s->to_data.scratch_bytes);
-        cpu_carve(&end, 0);
-        if (s->to_data.primitive) s->at_data_w = cpu_carve(&end, layout_weight_bytes(&s->data_weights));
-        carve_port(&s->data_gy, &end);
-        if (s->add_gx) s->data_gx.moved = 1;
-        carve_port(&s->data_gx, &end);
-        all = cpu_max(all, end);
+    if (s->data.handle) {
+        scratch_reserve(&data, max_size(s->data.scratch_bytes, s->to_data.scratch_bytes));
+        if (s->to_data.handle) s->at_data_w = scratch_reserve(&data, dnn_weight_bytes(&s->data_weights));
+        reserve_operand(&s->data_gy, &data);
+        reserve_operand(&s->data_gx, &data);
     }
-    return all;
+    return max_size(run, max_size(grad, data));
 }
 
 static void conv_release(void *self)
 {
     struct conv *s = self;
-    op_drop(&s->run);
-    op_drop(&s->data);
-    op_drop(&s->grad);
-    op_drop(&s->to_data);
-    op_drop(&s->from_grad);
+    primitive_destroy(&s->run);
+    primitive_destroy(&s->data);
+    primitive_destroy(&s->grad);
+    primitive_destroy(&s->to_data);
+    primitive_destroy(&s->from_grad);
     mem_free(s->no_bias);
     mem_free(s->gemm);
 }
 
-static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *out, struct op_plan *plan,
-                    struct err *e)
+static int conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
+                     struct op_plan *plan, struct err *e)
 {
     struct dnn_conv c = { .in = d->in->shape,
                           .out = out->shape,
@@ -188,56 +183,47 @@ static int plan_all(struct conv *s, const struct linear_desc *d, struct tensor *
                           .pad = d->pad,
                           .groups = d->groups,
                           .weights = d->weights };
-    if (small_fits(d, out)) {
-        s->out_back = (struct tensor){ .shape = out->shape };
-        s->out_back.shape.n = d->rows_back;
-        TRY(conv_as_gemm_plan(&s->gemm, s->cpu, d, out, plan, e));
-        s->out_back.layout = out->layout;
-        return OK;
-    }
-    s->in = *d->in;
-    s->out = *out;
-    s->add_gx = d->add_gx;
-    TRY(plan_forward(s, c, d, plan, e));
-    TRY(format_tensor(&s->out, s->out.layout, e));
-    if (d->train) TRY(plan_backward(s, c, d, e));
-    plan->scratch_bytes = plan_scratch(s);
-    plan->weight_bytes = layout_weight_bytes(&s->weights);
-    plan->weights = &s->weights;
-    out->layout = s->out.layout;
-    out->bytes = s->out.bytes;
-    return OK;
-}
-
-static int conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
-                     struct op_plan *plan, struct err *e)
-{
     TRY(op_plan_init(plan, sizeof(struct conv), e));
     struct conv *s = plan->self;
     plan->release = conv_release;
     s->cpu = cpu_of(be);
-    return plan_all(s, d, out, plan, e);
+    s->in = *d->in;
+    s->out = *out;
+    s->rows_back = d->rows_back;
+    s->add_gx = d->add_gx;
+    if (conv_as_gemm_fits(d, out)) {
+        TRY(conv_as_gemm_plan(&s->gemm, s->cpu, d, out, plan, e));
+        s->out = *out;
+        return OK;
+    }
+    TRY(plan_forward(s, c, d, plan, e));
+    TRY(format_tensor(out, s->out.layout, e));
+    if (d->train) TRY(plan_backward(s, c, d, e));
+    plan->scratch_bytes = plan_scratch(s);
+    plan->weight_bytes = dnn_weight_bytes(&s->weights);
+    plan->weights = &s->weights;
+    return OK;
 }
 
 /* ---- run ---- */
 
-/* Once at load or save: the reorder is made for the occasion. */
-static int move_weights(const struct cpu *cpu, const struct layout *from, const void *x,
-                        const struct layout *to, void *y)
+/* Runs once at load or save, so the reorder is not kept. */
+static int reorder_weights(const struct cpu *cpu, const struct layout *from, const void *x,
+                           const struct layout *to, void *y)
 {
-    struct op op;
-    TRY(dnn_reorder(&op, cpu, from, to, NULL));
-    void *scratch = mem_alloc(op.scratch_bytes, 1);
-    int rc = scratch ? op_run(&op, (const void *[]){ x, y }, scratch) : E_MEM;
+    struct primitive p;
+    TRY(dnn_reorder(&p, cpu, from, to, NULL));
+    void *scratch = mem_alloc(p.scratch_bytes, 1);
+    int rc = scratch ? primitive_run(&p, (const void *[]){ x, y }, scratch) : E_MEM;
     mem_free(scratch);
-    op_drop(&op);
+    primitive_destroy(&p);
     return rc;
 }
 
 static int conv_pack(const struct op_plan *plan, const real *host, void *w)
 {
     const struct conv *s = plan->self;
-    if (!s->gemm) return move_weights(s->cpu, &s->host, host, &s->weights, w);
+    if (!s->gemm) return reorder_weights(s->cpu, &s->host, host, &s->weights, w);
     conv_as_gemm_pack(s->gemm, host, w);
     return OK;
 }
@@ -245,39 +231,17 @@ static int conv_pack(const struct op_plan *plan, const real *host, void *w)
 static int conv_unpack(const struct op_plan *plan, const void *w, real *host)
 {
     const struct conv *s = plan->self;
-    if (!s->gemm) return move_weights(s->cpu, &s->weights, w, &s->host, host);
+    if (!s->gemm) return reorder_weights(s->cpu, &s->weights, w, &s->host, host);
     conv_as_gemm_unpack(s->gemm, w, host);
     return OK;
 }
 
-static struct view port_view(const struct port *p, const struct layout *l, const void *data)
+/* An input as the primitive wants it. */
+static const void *operand_in(const struct conv *s, const struct operand *o, const void *data, void *scratch)
 {
-    return (struct view){ .format = format_of(p->have->shape, l), .data = (float *)data };
-}
-
-/* The argument as the primitive wants it. */
-static const void *bring(const struct conv *s, const struct port *p, const void *data, void *scratch)
-{
-    if (!p->moved) return data;
-    struct view from = port_view(p, p->have->layout, data),
-                to = port_view(p, p->want, cpu_at(scratch, p->at));
-    format_copy(s->cpu, &to, &from, (size_t)p->have->shape.n, from.format.c, 0);
-    format_pad(s->cpu, &to.format, (size_t)p->have->shape.n, to.data);
-    return to.data;
-}
-
-/* The result, which the primitive left in scratch, to where it belongs. */
-static void take(const struct conv *s, const struct port *p, void *data, void *scratch, int add)
-{
-    size_t rows = (size_t)p->have->shape.n;
-    struct view from = port_view(p, p->want, cpu_at(scratch, p->at)),
-                to = port_view(p, p->have->layout, data);
-    if (add && order_same(p->have->shape, p->have->layout, p->want)) {
-        cpu_accumulate(s->cpu, rows * to.format.row, from.data, to.data);
-        return;
-    }
-    format_copy(s->cpu, &to, &from, rows, to.format.c, add);
-    if (!add) format_pad(s->cpu, &to.format, rows, to.data);
+    if (!o->reorder) return data;
+    format_reorder(s->cpu, o->rows, &o->have, data, &o->want, scratch_at(scratch, o->at), 0);
+    return scratch_at(scratch, o->at);
 }
 
 static int conv_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
@@ -286,35 +250,36 @@ static int conv_forward(const struct op_plan *plan, const struct op_context *con
     const struct conv *s = plan->self;
     void *scratch = context->scratch;
     if (s->gemm) return conv_as_gemm_forward(s->gemm, x, w, bias, y, scratch);
-    x = bring(s, &s->run_x, x, scratch);
-    return op_run(&s->run, (const void *[]){ x, w, bias ? bias : s->no_bias, y }, scratch);
+    x = operand_in(s, &s->run_x, x, scratch);
+    return primitive_run(&s->run, (const void *[]){ x, w, bias ? bias : s->no_bias, y }, scratch);
 }
 
 static int backward_x(const struct conv *s, const void *w, const void *gy, void *gx, void *scratch)
 {
+    const struct operand *o = &s->data_gx;
     if (s->gemm) return conv_as_gemm_backward_x(s->gemm, w, gy, gx, scratch);
-    if (s->to_data.primitive) {
-        void *reordered = cpu_at(scratch, s->at_data_w);
-        TRY(op_run(&s->to_data, (const void *[]){ w, reordered }, scratch));
+    if (s->to_data.handle) {
+        void *reordered = scratch_at(scratch, s->at_data_w);
+        TRY(primitive_run(&s->to_data, (const void *[]){ w, reordered }, scratch));
         w = reordered;
     }
-    gy = bring(s, &s->data_gy, gy, scratch);
-    void *to = s->data_gx.moved ? cpu_at(scratch, s->data_gx.at) : gx;
-    TRY(op_run(&s->data, (const void *[]){ gy, w, to }, scratch));
-    if (s->data_gx.moved) take(s, &s->data_gx, gx, scratch, s->add_gx);
+    gy = operand_in(s, &s->data_gy, gy, scratch);
+    void *to = o->reorder ? scratch_at(scratch, o->at) : gx;
+    TRY(primitive_run(&s->data, (const void *[]){ gy, w, to }, scratch));
+    if (o->reorder) format_reorder(s->cpu, o->rows, &o->want, to, &o->have, gx, s->add_gx);
     return OK;
 }
 
 static int backward_w(const struct conv *s, const void *x, const void *gy, void *gw, int add, void *scratch)
 {
     if (s->gemm) return conv_as_gemm_backward_w(s->gemm, x, gy, gw, add, scratch);
-    x = bring(s, &s->grad_x, x, scratch);
-    gy = bring(s, &s->grad_gy, gy, scratch);
-    void *packed = add ? cpu_at(scratch, s->at_sum) : gw;
-    void *to = s->from_grad.primitive ? cpu_at(scratch, s->at_grad) : packed;
-    TRY(op_run(&s->grad, (const void *[]){ x, gy, to }, scratch));
-    if (s->from_grad.primitive) TRY(op_run(&s->from_grad, (const void *[]){ to, packed }, scratch));
-    if (add) cpu_accumulate(s->cpu, layout_weight_bytes(&s->weights) / sizeof(float), packed, gw);
+    x = operand_in(s, &s->grad_x, x, scratch);
+    gy = operand_in(s, &s->grad_gy, gy, scratch);
+    void *packed = add ? scratch_at(scratch, s->at_gw) : gw;
+    void *to = s->from_grad.handle ? scratch_at(scratch, s->at_grad) : packed;
+    TRY(primitive_run(&s->grad, (const void *[]){ x, gy, to }, scratch));
+    if (s->from_grad.handle) TRY(primitive_run(&s->from_grad, (const void *[]){ to, packed }, scratch));
+    if (add) accumulate_all(s->cpu, dnn_weight_bytes(&s->weights) / sizeof(float), packed, gw);
     return OK;
 }
 
@@ -325,7 +290,10 @@ static int conv_backward(const struct op_plan *plan, const struct op_context *co
     void *scratch = context->scratch;
     if (gx) TRY(backward_x(s, w, gy, gx, scratch));
     if (gw) TRY(backward_w(s, x, gy, gw, context->add, scratch));
-    if (gbias) order_sums(s->cpu, s->out_back.shape, s->out_back.layout, gy, gbias, context->add);
+    if (gbias) {
+        struct memory_format f = format_of(s->out.shape, s->out.layout);
+        format_channel_sums(s->cpu, (size_t)s->rows_back, &f, gy, gbias, context->add);
+    }
     return OK;
 }
 

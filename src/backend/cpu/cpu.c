@@ -1,15 +1,6 @@
-#include "cpu.h"
-#include <omp.h>
 #include <string.h>
 #include "core/mem.h"
-
-#define TEXT_(x) #x
-#define TEXT(x)  TEXT_(x)
-
-static const char *version(void)
-{
-    return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
-}
+#include "dnn.h"
 
 static int cpu_open(struct backend *be, int index, struct err *e)
 {
@@ -17,7 +8,7 @@ static int cpu_open(struct backend *be, int index, struct err *e)
     struct cpu *cpu = mem_alloc(1, sizeof *cpu);
     if (!cpu) return fail(e, E_MEM, "no memory to open device cpu");
     cpu->threads = be->threads;
-    int rc = onednn_open(cpu, e);
+    int rc = dnn_open(cpu, e);
     if (rc) {
         mem_free(cpu);
         return rc;
@@ -28,60 +19,9 @@ static int cpu_open(struct backend *be, int index, struct err *e)
 
 static void cpu_close(struct backend *be)
 {
-    onednn_close(be->self);
+    dnn_close(be->self);
     mem_free(be->self);
     be->self = NULL;
-}
-
-/* ---- work shared between threads ---- */
-
-void cpu_share(const struct cpu *cpu, size_t n, size_t grain, void (*fn)(void *ctx, size_t from, size_t to),
-               void *ctx)
-{
-    size_t parts = (n + grain - 1) / grain, threads = (size_t)cpu->threads;
-    if (threads > parts) threads = parts;
-    if (threads <= 1) {
-        if (n) fn(ctx, 0, n);
-        return;
-    }
-#pragma omp parallel num_threads((int)threads)
-    {
-        /* Fewer threads than asked for may come: the bounds stay those of `threads`. */
-        for (size_t t = (size_t)omp_get_thread_num(); t < threads; t += (size_t)omp_get_num_threads()) {
-            size_t from = parts * t / threads * grain, to = parts * (t + 1) / threads * grain;
-            fn(ctx, from, to < n ? to : n);
-        }
-    }
-}
-
-struct sum {
-    const float *x;
-    float *y;
-};
-
-CPU_CLONES static void add_range(const float *x, float *y, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
-}
-
-static void add_part(void *ctx, size_t from, size_t to)
-{
-    const struct sum *k = ctx;
-    add_range(k->x + from, k->y + from, to - from);
-}
-
-void cpu_accumulate(const struct cpu *cpu, size_t n, const float *x, float *y)
-{
-    struct sum k = { x, y };
-    cpu_share(cpu, n, 4096, add_part, &k);
-}
-
-size_t cpu_carve(size_t *end, size_t bytes)
-{
-    size_t at = *end;
-    *end = (at + bytes + 63) / 64 * 64;
-    return at;
 }
 
 /* ---- memory ---- */
@@ -114,13 +54,6 @@ static int cpu_copy(struct backend *be, void *to, const void *from, size_t bytes
     return OK;
 }
 
-static struct view rows_of(const struct tensor *t, int row)
-{
-    struct view v = { .format = format_of(t->shape, t->layout) };
-    v.data = (float *)t->data + (size_t)row * v.format.row;
-    return v;
-}
-
 static int in_range(const struct tensor *t, int row, int rows)
 {
     return row >= 0 && rows >= 0 && row <= t->shape.n && rows <= t->shape.n - row;
@@ -129,17 +62,18 @@ static int in_range(const struct tensor *t, int row, int rows)
 static int cpu_read(struct backend *be, const struct tensor *t, int row, int rows, real *host)
 {
     if (!in_range(t, row, rows)) return E_ARG;
-    struct view from = rows_of(t, row), to = { .format = format_of(t->shape, NULL), .data = host };
-    format_copy(cpu_of(be), &to, &from, (size_t)rows, from.format.c, 0);
+    struct memory_format format = format_of(t->shape, t->layout), dense = format_of(t->shape, NULL);
+    const float *x = (const float *)t->data + (size_t)row * format.row;
+    format_reorder(cpu_of(be), (size_t)rows, &format, x, &dense, host, 0);
     return OK;
 }
 
 static int cpu_write(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
 {
     if (!in_range(t, row, rows)) return E_ARG;
-    struct view to = rows_of(t, row), from = { .format = format_of(t->shape, NULL), .data = (real *)host };
-    format_copy(cpu_of(be), &to, &from, (size_t)rows, to.format.c, add);
-    if (!add) format_pad(cpu_of(be), &to.format, (size_t)rows, to.data);
+    struct memory_format format = format_of(t->shape, t->layout), dense = format_of(t->shape, NULL);
+    float *x = (float *)t->data + (size_t)row * format.row;
+    format_reorder(cpu_of(be), (size_t)rows, &dense, host, &format, x, add);
     return OK;
 }
 
@@ -164,7 +98,7 @@ static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
 const struct backend_ops backend_cpu = {
     .name = "cpu",
     .precisions = 1u << PRECISION_FP32,
-    .version = version,
+    .version = dnn_version,
     .open = cpu_open,
     .close = cpu_close,
     .free_bytes = cpu_free_bytes,

@@ -1,9 +1,16 @@
-/* All that knows oneDNN's version: 2.x. Version 3 makes primitives without operation descriptors and hides
- * its memory descriptors behind pointers; a port changes this file, and struct layout's member. */
-#include "cpu.h"
+/* Written for version 2 of oneDNN. Version 3 makes primitives without operation descriptors and hides its
+ * memory descriptors behind pointers: a port changes this file, and struct layout's member. */
+#include "dnn.h"
+#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
-#include <string.h>
-#include "core/mem.h"
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+const char *dnn_version(void)
+{
+    return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
+}
 
 static int status(dnnl_status_t s, const char *what, struct err *e)
 {
@@ -13,25 +20,25 @@ static int status(dnnl_status_t s, const char *what, struct err *e)
                 s == dnnl_unimplemented ? "not implemented" : "bad argument or run-time failure");
 }
 
-/* oneDNN asks OpenMP how many threads there are, when it makes a primitive and when it runs it: both must get
- * the same answer. The number belongs to the calling thread, so it is put back. */
-static int threads_set(int n)
+/* oneDNN asks OpenMP for the number of threads when it makes a primitive and when it runs it, and must get
+ * the same answer. The number belongs to the calling thread, so it is put back afterwards: returns what it
+ * was. */
+static int set_threads(int n)
 {
-    int was = omp_get_max_threads();
+    int before = omp_get_max_threads();
     omp_set_num_threads(n);
-    return was;
+    return before;
 }
 
-int onednn_open(struct cpu *cpu, struct err *e)
+int dnn_open(struct cpu *cpu, struct err *e)
 {
-    TRY(status(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "a cpu engine", e));
-    int rc =
-        status(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "a cpu stream", e);
+    TRY(status(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "an engine", e));
+    int rc = status(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "a stream", e);
     if (rc) dnnl_engine_destroy(cpu->engine);
     return rc;
 }
 
-void onednn_close(struct cpu *cpu)
+void dnn_close(struct cpu *cpu)
 {
     dnnl_stream_destroy(cpu->stream);
     dnnl_engine_destroy(cpu->engine);
@@ -39,98 +46,101 @@ void onednn_close(struct cpu *cpu)
 
 /* ---- primitives ---- */
 
-void op_drop(struct op *op)
+void primitive_destroy(struct primitive *p)
 {
-    for (int i = 0; i < op->nargs; i++) dnnl_memory_destroy(op->arg[i].memory);
-    if (op->primitive) dnnl_primitive_destroy(op->primitive);
-    *op = (struct op){ 0 };
+    for (int i = 0; i < p->nargs; i++) dnnl_memory_destroy(p->arg[i].memory);
+    if (p->handle) dnnl_primitive_destroy(p->handle);
+    *p = (struct primitive){ 0 };
 }
 
-static const_dnnl_primitive_desc_t desc_of(const struct op *op)
+static const_dnnl_primitive_desc_t desc_of(const struct primitive *p)
 {
     const_dnnl_primitive_desc_t pd = NULL;
-    if (op->primitive) dnnl_primitive_get_primitive_desc(op->primitive, &pd);
+    if (p->handle) dnnl_primitive_get_primitive_desc(p->handle, &pd);
     return pd;
 }
 
-static const dnnl_memory_desc_t *arg_desc(const struct op *op, int i)
+static const dnnl_memory_desc_t *arg_desc(const struct primitive *p, int i)
 {
-    return dnnl_primitive_desc_query_md(desc_of(op), dnnl_query_exec_arg_md, op->arg[i].arg);
+    return dnnl_primitive_desc_query_md(desc_of(p), dnnl_query_exec_arg_md, p->arg[i].arg);
 }
 
-/* An argument that this primitive does not have, the mask of a relu for instance, is left out: it must be the
- * last. */
-static dnnl_status_t add_arg(struct op *op, int arg)
+static dnnl_status_t add_arg(struct primitive *p, int arg)
 {
-    if (op->nargs == OP_ARGS) return dnnl_invalid_arguments;
-    dnnl_exec_arg_t *a = &op->arg[op->nargs];
+    if (p->nargs == PRIMITIVE_ARGS) return dnnl_invalid_arguments;
+    dnnl_exec_arg_t *a = &p->arg[p->nargs];
     a->arg = arg;
-    const dnnl_memory_desc_t *md = arg_desc(op, op->nargs);
+    const dnnl_memory_desc_t *md = arg_desc(p, p->nargs);
     dnnl_status_t s =
-        md ? dnnl_memory_create(&a->memory, md, op->cpu->engine, DNNL_MEMORY_NONE) : dnnl_invalid_arguments;
-    if (s == dnnl_success) op->nargs++;
+        md ? dnnl_memory_create(&a->memory, md, p->cpu->engine, DNNL_MEMORY_NONE) : dnnl_invalid_arguments;
+    if (s == dnnl_success) p->nargs++;
     return s;
 }
 
-/* Takes `desc` over. args ends with 0. Zeroes the op when it fails. */
-static int make(struct op *op, const struct cpu *cpu, dnnl_primitive_desc_t desc, const int *args,
-                const char *what, struct err *e)
+static dnnl_status_t bind_args(struct primitive *p, const int *args)
 {
-    *op = (struct op){ .cpu = cpu };
-    dnnl_status_t s = dnnl_primitive_create(&op->primitive, desc);
-    dnnl_primitive_desc_destroy(desc);
-    for (; s == dnnl_success && *args; args++) s = add_arg(op, *args);
-    if (s == dnnl_success) {
-        op->scratch_bytes =
-            dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc_of(op), dnnl_query_scratchpad_md, 0));
-        if (op->scratch_bytes) s = add_arg(op, DNNL_ARG_SCRATCHPAD);
-    }
-    if (s != dnnl_success) op_drop(op);
-    return status(s, what, e);
+    dnnl_status_t s = dnnl_success;
+    for (; s == dnnl_success && *args; args++) s = add_arg(p, *args);
+    if (s != dnnl_success) return s;
+    p->scratch_bytes =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc_of(p), dnnl_query_scratchpad_md, 0));
+    return p->scratch_bytes ? add_arg(p, DNNL_ARG_SCRATCHPAD) : s;
 }
 
-/* Scratch memory is the caller's, so that nothing hides in the library; `act` is applied to the result. */
+/* What a primitive is made of: an operation's descriptor, or the two layouts of a reorder. */
+struct recipe {
+    const_dnnl_op_desc_t desc;
+    const struct primitive *forward; /* backward passes: the forward one; else NULL */
+    enum act act;                    /* applied to the result */
+    const struct layout *from, *to;
+    const int *args; /* ends with 0 */
+    const char *what;
+};
+
 static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act);
 
-static int make_from(struct op *op, const struct cpu *cpu, const_dnnl_op_desc_t desc,
-                     const struct op *forward, enum act act, const int *args, const char *what, struct err *e)
+/* Zeroes the primitive when it fails. */
+static int make(struct primitive *p, const struct cpu *cpu, const struct recipe *r, struct err *e)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    int was = threads_set(cpu->threads);
-    dnnl_status_t s = attributes(&attr, act);
+    int before = set_threads(cpu->threads);
+    *p = (struct primitive){ .cpu = cpu };
+    dnnl_status_t s = attributes(&attr, r->act);
     if (s == dnnl_success)
-        s = dnnl_primitive_desc_create(&pd, desc, attr, cpu->engine, forward ? desc_of(forward) : NULL);
+        s = r->desc ? dnnl_primitive_desc_create(&pd, r->desc, attr, cpu->engine,
+                                                 r->forward ? desc_of(r->forward) : NULL)
+                    : dnnl_reorder_primitive_desc_create(&pd, &r->from->weights, cpu->engine, &r->to->weights,
+                                                         cpu->engine, attr);
+    if (s == dnnl_success) s = dnnl_primitive_create(&p->handle, pd);
+    if (s == dnnl_success) s = bind_args(p, r->args);
+    if (pd) dnnl_primitive_desc_destroy(pd);
     if (attr) dnnl_primitive_attr_destroy(attr);
-    int rc = s == dnnl_success ? make(op, cpu, pd, args, what, e) : status(s, what, e);
-    threads_set(was);
-    return rc;
+    if (s != dnnl_success) primitive_destroy(p);
+    set_threads(before);
+    return status(s, r->what, e);
 }
 
-int op_run(const struct op *op, const void *const *data, void *scratch)
+int primitive_run(const struct primitive *p, const void *const *data, void *scratch)
 {
-    int last = op->nargs - (op->scratch_bytes > 0);
-    for (int i = 0; i < op->nargs; i++) {
-        void *p = i < last ? (void *)data[i] : scratch;
-        if (dnnl_memory_set_data_handle(op->arg[i].memory, p) != dnnl_success) return E_DEVICE;
+    int last = p->nargs - (p->scratch_bytes > 0);
+    for (int i = 0; i < p->nargs; i++) {
+        void *at = i < last ? (void *)data[i] : scratch;
+        if (dnnl_memory_set_data_handle(p->arg[i].memory, at) != dnnl_success) return E_DEVICE;
     }
-    int was = threads_set(op->cpu->threads);
-    dnnl_status_t s = dnnl_primitive_execute(op->primitive, op->cpu->stream, op->nargs, op->arg);
-    if (s == dnnl_success) s = dnnl_stream_wait(op->cpu->stream);
-    threads_set(was);
+    int before = set_threads(p->cpu->threads);
+    dnnl_status_t s = dnnl_primitive_execute(p->handle, p->cpu->stream, p->nargs, p->arg);
+    if (s == dnnl_success) s = dnnl_stream_wait(p->cpu->stream);
+    set_threads(before);
     return status(s, "", NULL);
 }
 
-size_t op_arg_bytes(const struct op *op, int i) { return dnnl_memory_desc_get_size(arg_desc(op, i)); }
+size_t primitive_arg_bytes(const struct primitive *p, int i)
+{
+    return dnnl_memory_desc_get_size(arg_desc(p, i));
+}
 
 /* ---- layouts ---- */
-
-static dnnl_memory_desc_t any_order(int ndims, const dnnl_dim_t *dims)
-{
-    dnnl_memory_desc_t md;
-    dnnl_memory_desc_init_by_tag(&md, ndims, dims, dnnl_f32, dnnl_format_tag_any);
-    return md;
-}
 
 static dnnl_memory_desc_t vector(size_t n)
 {
@@ -146,67 +156,54 @@ static dnnl_memory_desc_t tensor_with(struct shape s, dnnl_format_tag_t tag)
     return md;
 }
 
-static dnnl_memory_desc_t tensor_in(struct shape s, const struct layout *l)
+static dnnl_memory_desc_t tensor_in(struct shape s, int block)
 {
-    int block = l ? l->block : 1;
     return tensor_with(s, block == 16             ? dnnl_nChw16c
                           : block == 8            ? dnnl_nChw8c
                           : block == ALL_CHANNELS ? dnnl_nhwc
                                                   : dnnl_nchw);
 }
 
-const struct layout *op_tensor(const struct op *op, int i, struct shape s, int *known)
+const struct layout *primitive_layout(const struct primitive *p, int i, struct shape s, int *known)
 {
     static const int blocks[] = { 1, 8, 16, ALL_CHANNELS };
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
-        struct layout l = { .block = blocks[b] };
-        dnnl_memory_desc_t md = tensor_in(s, &l);
-        if (dnnl_memory_desc_equal(&md, arg_desc(op, i))) return format_layout(s, l.block, known);
+        dnnl_memory_desc_t md = tensor_in(s, blocks[b]);
+        if (dnnl_memory_desc_equal(&md, arg_desc(p, i))) return format_layout(s, blocks[b], known);
     }
     *known = 0;
     return NULL;
 }
 
-void op_weights(const struct op *op, int i, struct layout *l)
+struct layout primitive_weights(const struct primitive *p, int i)
 {
-    *l = (struct layout){ .weights = *arg_desc(op, i) };
+    return (struct layout){ .weights = *arg_desc(p, i) };
 }
 
-int layout_same_weights(const struct layout *a, const struct layout *b)
+int dnn_same_weights(const struct layout *a, const struct layout *b)
 {
     return dnnl_memory_desc_equal(&a->weights, &b->weights);
 }
 
-size_t layout_weight_bytes(const struct layout *l) { return dnnl_memory_desc_get_size(&l->weights); }
+size_t dnn_weight_bytes(const struct layout *l) { return dnnl_memory_desc_get_size(&l->weights); }
 
-int dnn_reorder(struct op *op, const struct cpu *cpu, const struct layout *from, const struct layout *to,
-                struct err *e)
+int dnn_reorder(struct primitive *p, const struct cpu *cpu, const struct layout *from,
+                const struct layout *to, struct err *e)
 {
     static const int args[] = { DNNL_ARG_FROM, DNNL_ARG_TO, 0 };
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    int was = threads_set(cpu->threads);
-    dnnl_status_t s = attributes(&attr, ACT_LINEAR);
-    if (s == dnnl_success)
-        s = dnnl_reorder_primitive_desc_create(&pd, &from->weights, cpu->engine, &to->weights, cpu->engine,
-                                               attr);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    int rc = s == dnnl_success ? make(op, cpu, pd, args, "a change of weight layout", e)
-                               : status(s, "a change of weight layout", e);
-    threads_set(was);
-    return rc;
+    return make(p, cpu,
+                &(struct recipe){ .from = from, .to = to, .args = args, .what = "a reorder of weights" }, e);
 }
 
 /* ---- activations ---- */
 
-/* Those that oneDNN has with the formulas of scalar.h. `both`: forward and backward are worth a primitive of
- * their own; the others cost no more than reading and writing memory in any implementation, and are only
- * fused. */
+/* Those that oneDNN computes by the formulas of scalar.h. */
 static const struct eltwise {
     enum act act;
     dnnl_alg_kind_t forward, backward;
     float alpha, beta;
-    int both;
+    int alone; /* worth a primitive of its own; the others are only fused: reading and writing memory is all
+                  that they cost in any implementation */
 } eltwise[] = {
     { ACT_RELU, dnnl_eltwise_relu, dnnl_alg_kind_undef, 0, 0, 0 },
     { ACT_LEAKY, dnnl_eltwise_relu, dnnl_alg_kind_undef, 0.1f, 0, 0 },
@@ -233,7 +230,7 @@ int dnn_fusible(enum act act) { return eltwise_of(act) != NULL; }
 int dnn_eltwise_known(enum act act)
 {
     const struct eltwise *w = eltwise_of(act);
-    return w && w->both;
+    return w && w->alone;
 }
 
 static dnnl_status_t post_op(dnnl_primitive_attr_t attr, const struct eltwise *w)
@@ -247,6 +244,7 @@ static dnnl_status_t post_op(dnnl_primitive_attr_t attr, const struct eltwise *w
     return s;
 }
 
+/* Scratch memory is the caller's: the library allocates none of its own. */
 static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act)
 {
     dnnl_status_t s = dnnl_primitive_attr_create(attr);
@@ -256,7 +254,7 @@ static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act)
     return s;
 }
 
-int dnn_eltwise(struct op *op, const struct cpu *cpu, enum act act, size_t n, enum pass_kind pass,
+int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t n, enum pass_kind pass,
                 struct err *e)
 {
     static const int forward[] = { DNNL_ARG_SRC, DNNL_ARG_DST, 0 };
@@ -264,16 +262,20 @@ int dnn_eltwise(struct op *op, const struct cpu *cpu, enum act act, size_t n, en
     static const int from_y[] = { DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, 0 };
     const struct eltwise *w = eltwise_of(act);
     dnnl_memory_desc_t md = vector(n);
-    dnnl_eltwise_desc_t d, hint;
     dnnl_alg_kind_t alg = pass == PASS_DATA ? w->backward : w->forward;
-    dnnl_eltwise_forward_desc_init(&hint, dnnl_forward_training, alg, &md, w->alpha, w->beta);
-    if (pass != PASS_DATA) return make_from(op, cpu, &hint, NULL, ACT_LINEAR, forward, "an activation", e);
-    struct op first;
-    TRY(make_from(&first, cpu, &hint, NULL, ACT_LINEAR, forward, "an activation", e));
-    dnnl_eltwise_backward_desc_init(&d, alg, &md, &md, w->alpha, w->beta);
-    int rc = make_from(op, cpu, &d, &first, ACT_LINEAR, act_from_output(act) ? from_y : from_x,
-                       "the gradient of an activation", e);
-    op_drop(&first);
+    dnnl_eltwise_desc_t first, second;
+    struct recipe r = { .desc = &first, .args = forward, .what = "this activation" };
+    dnnl_eltwise_forward_desc_init(&first, dnnl_forward_training, alg, &md, w->alpha, w->beta);
+    if (pass != PASS_DATA) return make(p, cpu, &r, e);
+    struct primitive hint;
+    TRY(make(&hint, cpu, &r, e));
+    dnnl_eltwise_backward_desc_init(&second, alg, &md, &md, w->alpha, w->beta);
+    r = (struct recipe){ .desc = &second,
+                         .forward = &hint,
+                         .args = act_from_output(act) ? from_y : from_x,
+                         .what = "the gradient of this activation" };
+    int rc = make(p, cpu, &r, e);
+    primitive_destroy(&hint);
     return rc;
 }
 
@@ -291,28 +293,24 @@ static dnnl_memory_desc_t conv_weights(const struct dnn_conv *c, dnnl_format_tag
     return md;
 }
 
-void dnn_host_weights(struct layout *l, const struct dnn_conv *c)
+struct layout dnn_host_weights(const struct dnn_conv *c)
 {
-    *l = (struct layout){ .weights = conv_weights(c, dnnl_oihw, dnnl_goihw) };
+    return (struct layout){ .weights = conv_weights(c, dnnl_oihw, dnnl_goihw) };
 }
 
-static dnnl_memory_desc_t conv_tensor(const struct dnn_conv *c, struct shape s, const struct layout *l)
-{
-    return c->any ? any_order(4, (dnnl_dims_t){ s.n, s.c, s.h, s.w }) : tensor_in(s, l);
-}
-
-int dnn_conv(struct op *op, const struct cpu *cpu, const struct dnn_conv *c, enum pass_kind pass,
-             const struct op *forward, struct err *e)
+int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *c, enum pass_kind pass,
+             const struct primitive *forward, struct err *e)
 {
     static const int run[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, 0 };
     static const int data[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0 };
     static const int weights[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0 };
-    dnnl_memory_desc_t x = conv_tensor(c, c->in, c->x), y = conv_tensor(c, c->out, c->y),
+    dnnl_format_tag_t tag = c->any ? dnnl_format_tag_any : dnnl_nchw;
+    dnnl_memory_desc_t x = tensor_with(c->in, tag), y = tensor_with(c->out, tag),
                        b = vector((size_t)c->out.c);
     dnnl_memory_desc_t w =
         c->weights ? c->weights->weights : conv_weights(c, dnnl_format_tag_any, dnnl_format_tag_any);
     dnnl_alg_kind_t alg = c->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
-    /* What the last window leaves over is cut off by less (or negative) padding behind. */
+    /* Rows and columns that no window reaches are cut off by less padding behind, or negative padding. */
     dnnl_dims_t stride = { c->stride, c->stride }, before = { c->pad, c->pad },
                 behind = {
                     (dnnl_dim_t)(c->out.h - 1) * c->stride + c->size - c->in.h - c->pad,
@@ -328,22 +326,26 @@ int dnn_conv(struct op *op, const struct cpu *cpu, const struct dnn_conv *c, enu
         s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, alg, &x, &w, &b, &y, stride, before,
                                                behind);
     TRY(status(s, "this convolution", e));
-    return make_from(op, cpu, &d, forward, c->act,
-                     pass == PASS_DATA      ? data
-                     : pass == PASS_WEIGHTS ? weights
-                                            : run,
-                     "this convolution", e);
+    struct recipe r = { .desc = &d,
+                        .forward = forward,
+                        .act = c->act,
+                        .args = pass == PASS_DATA      ? data
+                                : pass == PASS_WEIGHTS ? weights
+                                                       : run,
+                        .what = "this convolution" };
+    return make(p, cpu, &r, e);
 }
 
-/* ---- the rest ---- */
+/* ---- pooling, products of matrices ---- */
 
-int dnn_pool(struct op *op, const struct cpu *cpu, const struct dnn_pool *p, enum pass_kind pass,
-             const struct op *forward, struct err *e)
+int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dnn_pool *p,
+             enum pass_kind pass, const struct primitive *forward, struct err *e)
 {
     static const int train[] = { DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE, 0 };
     static const int infer[] = { DNNL_ARG_SRC, DNNL_ARG_DST, 0 };
     static const int back[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, 0 };
-    dnnl_memory_desc_t x = tensor_in(p->in, p->layout), y = tensor_in(p->out, p->layout);
+    int block = p->layout ? p->layout->block : 1;
+    dnnl_memory_desc_t x = tensor_in(p->in, block), y = tensor_in(p->out, block);
     dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride + p->size - p->in.h - p->before;
     dnnl_dim_t right = (dnnl_dim_t)(p->out.w - 1) * p->stride + p->size - p->in.w - p->before;
     dnnl_dims_t stride = { p->stride, p->stride }, window = { p->size, p->size },
@@ -358,20 +360,22 @@ int dnn_pool(struct op *op, const struct cpu *cpu, const struct dnn_pool *p, enu
             &d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training, dnnl_pooling_max, &x, &y,
             stride, window, before, behind);
     TRY(status(s, "this pooling", e));
-    return make_from(op, cpu, &d, forward, ACT_LINEAR,
-                     pass == PASS_DATA    ? back
-                     : pass == PASS_INFER ? infer
-                                          : train,
-                     "this pooling", e);
+    struct recipe r = { .desc = &d,
+                        .forward = forward,
+                        .args = pass == PASS_DATA    ? back
+                                : pass == PASS_INFER ? infer
+                                                     : train,
+                        .what = "this pooling" };
+    return make(primitive, cpu, &r, e);
 }
 
 int dnn_gemm(const struct cpu *cpu, int ta, int tb, size_t m, size_t n, size_t k, const float *a,
              const float *b, float beta, float *c)
 {
-    int was = threads_set(cpu->threads);
+    int before = set_threads(cpu->threads);
     dnnl_status_t s =
         dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1, a,
                    (dnnl_dim_t)(ta ? m : k), b, (dnnl_dim_t)(tb ? k : n), beta, c, (dnnl_dim_t)n);
-    threads_set(was);
+    set_threads(before);
     return status(s, "", NULL);
 }

@@ -1,6 +1,6 @@
 #include "backend/ops/dropout.h"
 #include "backend/scalar.h"
-#include "cpu.h"
+#include "memory_format.h"
 
 struct dropout {
     const struct cpu *cpu;
@@ -24,15 +24,20 @@ static int dropout_plan(struct backend *be, const struct dropout_desc *d, struct
 }
 
 struct mask {
-    uint64_t key, step;
+    uint64_t key;  /* of this step */
+    uint64_t step; /* from one element's number to that of its neighbour in memory */
     double probability;
     float scale;
     int add;
+    const struct memory_format *format;
+    const float *x;
+    float *y;
 };
 
-/* y[i] = x[i] scaled, or 0, for n neighbours in memory whose logical numbers are e, e + step, ... */
-CPU_CLONES static void mask_run(struct mask m, uint64_t e, size_t n, const float *x, float *y)
+/* y[i] = x[i] scaled, or 0, for n neighbours in memory; the first is element e. */
+CPU_CLONES static void mask_run(const struct mask *k, uint64_t e, size_t n, const float *x, float *y)
 {
+    const struct mask m = *k; /* not written through y: known to the compiler */
     if (m.add) {
 #pragma omp simd
         for (size_t i = 0; i < n; i++)
@@ -44,41 +49,37 @@ CPU_CLONES static void mask_run(struct mask m, uint64_t e, size_t n, const float
     }
 }
 
-struct masked {
-    const struct memory_format *format;
-    struct mask mask;
-    const float *x;
-    float *y;
-};
-
 /* Part i is block i % blocks of row i / blocks. A dense row is one part and one run. */
 static void mask_parts(void *ctx, size_t first, size_t last)
 {
-    const struct masked *k = ctx;
-    const struct memory_format *o = k->format;
-    size_t part = o->block == 1 ? o->row : o->block * o->hw, blocks = o->row / part;
+    const struct mask *k = ctx;
+    const struct memory_format *f = k->format;
+    size_t part = f->block == 1 ? f->row : f->block * f->hw, blocks = f->row / part;
     for (size_t i = first; i < last; i++) {
-        size_t c = i % blocks * o->block, used = o->c - c < o->block ? o->c - c : o->block;
-        uint64_t e = (i / blocks * o->c + c) * o->hw;
-        if (o->block == 1) {
-            mask_run(k->mask, e, part, k->x + i * part, k->y + i * part);
+        size_t c = i % blocks * f->block, used = min_size(f->c - c, f->block);
+        uint64_t e = (i / blocks * f->c + c) * f->hw;
+        if (f->block == 1) {
+            mask_run(k, e, part, k->x + i * part, k->y + i * part);
             continue;
         }
-        for (size_t p = 0; p < o->hw; p++)
-            mask_run(k->mask, e + p, used, k->x + i * part + p * o->block, k->y + i * part + p * o->block);
+        for (size_t p = 0; p < f->hw; p++)
+            mask_run(k, e + p, used, k->x + i * part + p * f->block, k->y + i * part + p * f->block);
     }
 }
 
 static int mask_all(const struct dropout *s, size_t rows, const struct step_state *state, const float *x,
                     float *y, int add)
 {
-    uint64_t key = rng_key(s->key, RNG_DROPOUT, state->step);
-    struct masked k = { &s->format,
-                        { key, s->format.block == 1 ? 1 : s->format.hw, s->probability,
-                          (float)(1 / (1 - s->probability)), add },
-                        x,
-                        y };
-    cpu_share(s->cpu, rows * (s->format.block == 1 ? 1 : s->format.blocks), 1, mask_parts, &k);
+    int dense = s->format.block == 1;
+    struct mask k = { .key = rng_key(s->key, RNG_DROPOUT, state->step),
+                      .step = dense ? 1 : s->format.hw,
+                      .probability = s->probability,
+                      .scale = (float)(1 / (1 - s->probability)),
+                      .add = add,
+                      .format = &s->format,
+                      .x = x,
+                      .y = y };
+    parallel_for(s->cpu, rows * (dense ? 1 : s->format.blocks), 1, mask_parts, &k);
     if (!add) format_pad(s->cpu, &s->format, rows, y);
     return OK;
 }

@@ -1,4 +1,4 @@
-#include "cpu.h"
+#include "memory_format.h"
 #include <string.h>
 #include "core/mem.h"
 
@@ -7,21 +7,23 @@ static const struct layout blocks_of_8 = { .block = 8 }, blocks_of_16 = { .block
 
 struct memory_format format_of(struct shape s, const struct layout *l)
 {
-    struct memory_format o = { .c = (size_t)s.c, .hw = (size_t)s.h * (size_t)s.w, .block = 1 };
-    if (l) o.block = l->block == ALL_CHANNELS ? o.c : (size_t)l->block;
-    o.blocks = (o.c + o.block - 1) / o.block;
-    o.row = o.blocks * o.block * o.hw;
-    return o;
+    struct memory_format f = { .c = (size_t)s.c, .hw = (size_t)s.h * (size_t)s.w, .block = 1 };
+    if (l) f.block = l->block == ALL_CHANNELS ? f.c : (size_t)l->block;
+    f.blocks = (f.c + f.block - 1) / f.block;
+    f.row = f.blocks * f.block * f.hw;
+    return f;
 }
 
 const struct layout *format_layout(struct shape s, int block, int *known)
 {
-    *known = block == 1 || block == 8 || block == 16 || block == ALL_CHANNELS;
-    const struct layout *l = block == 8 ? &blocks_of_8 : block == 16 ? &blocks_of_16 : &channels_last;
-    if (!*known || block == 1) return NULL;
-    struct memory_format o = format_of(s, l);
-    int dense = o.block == 1 || (o.hw == 1 && o.c % o.block == 0);
-    return dense ? NULL : l;
+    const struct layout *l = block == 8              ? &blocks_of_8
+                             : block == 16           ? &blocks_of_16
+                             : block == ALL_CHANNELS ? &channels_last
+                                                     : NULL;
+    *known = l || block == 1;
+    if (!l) return NULL;
+    struct memory_format f = format_of(s, l);
+    return f.block == 1 || (f.hw == 1 && f.c % f.block == 0) ? NULL : l;
 }
 
 int format_tensor(struct tensor *t, const struct layout *l, struct err *e)
@@ -37,7 +39,7 @@ int format_tensor(struct tensor *t, const struct layout *l, struct err *e)
     return OK;
 }
 
-int order_same(struct shape s, const struct layout *a, const struct layout *b)
+int format_same(struct shape s, const struct layout *a, const struct layout *b)
 {
     int known;
     return format_layout(s, a ? a->block : 1, &known) == format_layout(s, b ? b->block : 1, &known);
@@ -49,17 +51,6 @@ struct copy {
     int add;
 };
 
-/* Both sides whole blocks of the same size: one run of memory. */
-static void copy_run(float *to, const float *from, size_t n, int add)
-{
-    if (!add) {
-        memcpy(to, from, n * sizeof *to);
-        return;
-    }
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) to[i] += from[i];
-}
-
 static void copy_strided(float *to, size_t to_step, const float *from, size_t from_step, size_t n, int add)
 {
     if (add)
@@ -68,14 +59,14 @@ static void copy_strided(float *to, size_t to_step, const float *from, size_t fr
         for (size_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];
 }
 
-/* Between different blocks: pixels in pieces, so that the lines of memory that the channels share stay in the
- * cache. */
+/* Between different blocks: in runs of pixels, so that the cache lines that channels share are still there
+ * for the next channel. */
 static void copy_row(const struct copy *k, size_t n)
 {
-    enum { PIECE = 64 };
+    enum { RUN = 64 };
     const struct memory_format *to = &k->to->format, *from = &k->from->format;
-    for (size_t p = 0; p < to->hw; p += PIECE) {
-        size_t len = to->hw - p < PIECE ? to->hw - p : PIECE;
+    for (size_t p = 0; p < to->hw; p += RUN) {
+        size_t len = min_size(RUN, to->hw - p);
         for (size_t c = 0; c < k->channels; c++)
             copy_strided(k->to->data + format_at(to, n, k->to->at + c, p), to->block,
                          k->from->data + format_at(from, n, k->from->at + c, p), from->block, len, k->add);
@@ -93,11 +84,14 @@ static void copy_rows(void *ctx, size_t first, size_t last)
          (to->at + k->channels == to->format.c && from->at + k->channels == from->format.c)))
         whole = (k->channels + block - 1) / block * block * to->format.hw;
     for (size_t n = first; n < last; n++) {
-        if (whole)
-            copy_run(to->data + format_at(&to->format, n, to->at, 0),
-                     from->data + format_at(&from->format, n, from->at, 0), whole, k->add);
-        else
+        float *y = to->data + format_at(&to->format, n, to->at, 0);
+        const float *x = from->data + format_at(&from->format, n, from->at, 0);
+        if (!whole)
             copy_row(k, n);
+        else if (k->add)
+            accumulate(whole, x, y);
+        else
+            memcpy(y, x, whole * sizeof *y);
     }
 }
 
@@ -105,7 +99,7 @@ void format_copy(const struct cpu *cpu, const struct view *to, const struct view
                  size_t channels, int add)
 {
     struct copy k = { to, from, channels, add };
-    cpu_share(cpu, rows, 1, copy_rows, &k);
+    parallel_for(cpu, rows, 1, copy_rows, &k);
 }
 
 struct padding {
@@ -116,24 +110,35 @@ struct padding {
 static void pad_rows(void *ctx, size_t first, size_t last)
 {
     const struct padding *k = ctx;
-    const struct memory_format *o = k->format;
-    size_t used = o->c % o->block;
+    const struct memory_format *f = k->format;
+    size_t used = f->c % f->block;
     for (size_t n = first; n < last; n++) {
-        float *at = k->data + format_at(o, n, o->c - used, 0);
-        for (size_t p = 0; p < o->hw; p++, at += o->block)
-            memset(at + used, 0, (o->block - used) * sizeof *at);
+        float *at = k->data + format_at(f, n, f->c - used, 0);
+        for (size_t p = 0; p < f->hw; p++, at += f->block)
+            memset(at + used, 0, (f->block - used) * sizeof *at);
     }
 }
 
-void format_pad(const struct cpu *cpu, const struct memory_format *o, size_t rows, float *data)
+void format_pad(const struct cpu *cpu, const struct memory_format *f, size_t rows, float *data)
 {
-    struct padding k = { o, data };
-    if (o->c % o->block) cpu_share(cpu, rows, 1, pad_rows, &k);
+    struct padding k = { f, data };
+    if (f->c % f->block) parallel_for(cpu, rows, 1, pad_rows, &k);
 }
+
+void format_reorder(const struct cpu *cpu, size_t rows, const struct memory_format *from, const float *x,
+                    const struct memory_format *to, float *y, int add)
+{
+    struct view source = { *from, 0, (float *)x }, target = { *to, 0, y };
+    format_copy(cpu, &target, &source, rows, to->c, add);
+    if (!add) format_pad(cpu, to, rows, y);
+}
+
+/* ---- sums over rows and pixels ---- */
 
 struct sums {
     struct memory_format format;
-    size_t rows, width, parts; /* channels summed together; such parts in a block */
+    size_t rows;
+    size_t width, groups; /* channels summed together; such groups in a block */
     const float *x;
     float *out;
     int add;
@@ -141,40 +146,38 @@ struct sums {
 
 enum { WIDTH = 16, PIXELS = 256 };
 
-/* sum[] += the pixels of one row, in float over short runs: rounding stays that of short sums. */
-static void sum_pixels(const struct memory_format *o, const float *x, size_t width, double *sum)
+/* sum[] += the pixels of one row: short runs in float, which rounds little, and those in double. */
+static void sum_pixels(const struct memory_format *f, const float *x, size_t width, double *sum)
 {
-    for (size_t p = 0; p < o->hw; p += PIXELS) {
-        size_t len = o->hw - p < PIXELS ? o->hw - p : PIXELS;
+    for (size_t p = 0; p < f->hw; p += PIXELS) {
+        size_t len = min_size(PIXELS, f->hw - p);
         float part[WIDTH] = { 0 };
         for (size_t i = 0; i < len; i++)
-            for (size_t c = 0; c < width; c++) part[c] += x[(p + i) * o->block + c];
+            for (size_t c = 0; c < width; c++) part[c] += x[(p + i) * f->block + c];
         for (size_t c = 0; c < width; c++) sum[c] += (double)part[c];
     }
 }
 
-static void sum_parts(void *ctx, size_t first, size_t last)
+static void sum_groups(void *ctx, size_t first, size_t last)
 {
     const struct sums *k = ctx;
+    const struct memory_format *f = &k->format;
     for (size_t i = first; i < last; i++) {
-        size_t c = i / k->parts * k->format.block + i % k->parts * k->width,
-               end = (i / k->parts + 1) * k->format.block;
-        if (end > k->format.c) end = k->format.c;
-        size_t width = c >= end ? 0 : end - c < k->width ? end - c : k->width;
+        size_t block = i / k->groups, c = block * f->block + i % k->groups * k->width,
+               end = min_size((block + 1) * f->block, f->c);
+        size_t width = c >= end ? 0 : min_size(end - c, k->width);
         double sum[WIDTH] = { 0 };
-        for (size_t n = 0; n < k->rows && width; n++)
-            sum_pixels(&k->format, k->x + format_at(&k->format, n, c, 0), width, sum);
+        for (size_t n = 0; n < k->rows && width; n++) sum_pixels(f, k->x + format_at(f, n, c, 0), width, sum);
         for (size_t j = 0; j < width; j++) k->out[c + j] = (float)sum[j] + (k->add ? k->out[c + j] : 0);
     }
 }
 
-void order_sums(const struct cpu *cpu, struct shape s, const struct layout *l, const float *x, float *out,
-                int add)
+void format_channel_sums(const struct cpu *cpu, size_t rows, const struct memory_format *format,
+                         const float *x, float *out, int add)
 {
-    struct sums k = {
-        format_of(s, !l && s.h * s.w == 1 ? &channels_last : l), (size_t)s.n, WIDTH, 1, x, out, add
-    };
-    if (k.format.block < WIDTH) k.width = k.format.block;
-    k.parts = (k.format.block + k.width - 1) / k.width;
-    cpu_share(cpu, k.format.blocks * k.parts, 1, sum_parts, &k);
+    struct memory_format f = *format;
+    if (f.hw == 1 && f.block == 1) f.block = f.c, f.blocks = 1; /* the same bytes in one block */
+    size_t width = min_size(WIDTH, f.block), groups = (f.block + width - 1) / width;
+    struct sums k = { f, rows, width, groups, x, out, add };
+    parallel_for(cpu, f.blocks * groups, 1, sum_groups, &k);
 }

@@ -8,33 +8,15 @@
 #include "backend/ops/norm.h"
 #include <math.h>
 #include <string.h>
-#include "cpu.h"
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "norm_vectors.h"
 
-#define EPS    1e-5
-#define INLINE static inline __attribute__((always_inline)) /* into code for one instruction set */
+#define EPS 1e-5
 enum {
-    LANES = 16,
-    PIECE = 256, /* vectors of LANES: 16 KiB */
-    CHUNKS = 8,  /* a strip's rows are shared out in so many parts, whatever the number of threads */
+    PIECE_VECTORS = 256, /* of LANES: 16 KiB */
+    CHUNKS = 8,          /* a strip's rows are shared out in so many parts, whatever the number of threads */
     SPLITS = 2,
     STRIP_CACHED = 1 << 20, /* bytes of a strip that stay in the second-level cache between two passes */
     STREAMED = 1 << 22      /* bytes of a result that has left the caches when it is read next */
-};
-
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int bits __attribute__((vector_size(4 * LANES), aligned(4)));
-
-/* Channels are worked on in strips of up to LANES. In blocks of up to 16 channels a strip is a block, and
- * with smaller blocks several pixels share a vector; where channels come last a strip is 16 of them. */
-struct geometry {
-    size_t c, pixels, row; /* channels; of an image; numbers from one image to the next */
-    size_t period;         /* lanes i and i + period belong to the same channel */
-    size_t strips, apart;  /* how many; numbers from one to the next */
-    size_t slots, stride;  /* numbers that the lanes of all strips share; from one vector to the next */
-    size_t vectors, tail;  /* of an image: whole vectors; numbers left over */
 };
 
 /* Rows [from, to) have statistics of their own. */
@@ -56,90 +38,6 @@ struct norm {
 enum { MEAN, VAR, GAIN, SHIFT, KEPT };
 /* In scratch: gx = GAIN * (g - LEVEL - (x - MEAN) * SLOPE), g the gradient of y where the relu is on. */
 enum { LEVEL, SLOPE, MADE };
-
-static struct geometry geometry_of(const struct tensor *t)
-{
-    struct memory_format o = format_of(t->shape, t->layout);
-    struct geometry g = { .c = o.c, .pixels = o.hw, .row = o.row };
-    size_t run = o.hw * o.block; /* numbers of a block in an image */
-    if (LANES % o.block || o.hw == 1) {
-        g.slots = g.stride = o.row / o.hw;
-        g.period = g.apart = LANES;
-        g.strips = (g.slots + LANES - 1) / LANES;
-        g.vectors = o.hw;
-    } else {
-        g.period = o.block;
-        g.strips = o.blocks;
-        g.apart = run;
-        g.slots = g.strips * LANES;
-        g.stride = LANES;
-        g.vectors = run / LANES;
-        g.tail = run % LANES;
-    }
-    return g;
-}
-
-/* The channel of a lane; c or more: of padding. */
-static size_t channel(const struct geometry *g, size_t strip, size_t lane)
-{
-    return strip * g->period + lane % g->period;
-}
-
-/* ---- vectors ---- */
-
-INLINE void get(lanes *v, const float *p, size_t width)
-{
-    if (width == LANES) {
-        *v = *(const lanes *)p;
-        return;
-    }
-    *v = (lanes){ 0 };
-    memcpy(v, p, width * sizeof *p);
-}
-
-/* streamed: past the caches; p is aligned to 16 bytes then. */
-INLINE void put(float *p, const lanes *v, size_t width, int streamed)
-{
-#ifdef __SSE2__
-    if (streamed) {
-        const float *f = (const float *)v;
-        for (int i = 0; i < LANES; i += 4) _mm_stream_ps(p + i, _mm_loadu_ps(f + i));
-        return;
-    }
-#endif
-    (void)streamed;
-    memcpy(p, v, width * sizeof *p);
-}
-
-static void end_stream(void)
-{
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
-}
-
-static void coefficients(const struct geometry *g, size_t strip, const float *of, lanes *v)
-{
-    for (size_t i = 0; i < LANES; i++) {
-        size_t c = channel(g, strip, i);
-        (*v)[i] = c < g->c ? of[c] : 0;
-    }
-}
-
-/* What a strip has in each row: `count` vectors of `width` numbers from `at` on. */
-struct span {
-    size_t at, count, width;
-};
-
-/* The whole vectors, which a small image may lack, and where there is one the shorter one behind them. */
-static int spans_of(const struct geometry *g, size_t strip, struct span span[2])
-{
-    size_t left = g->slots - strip * LANES, at = strip * g->apart;
-    int n = 0;
-    if (g->vectors) span[n++] = (struct span){ at, g->vectors, left < LANES ? left : LANES };
-    if (g->tail) span[n++] = (struct span){ at + g->vectors * LANES, 1, g->tail };
-    return n;
-}
 
 /* ---- one pass over x or two, in three steps ---- */
 
@@ -210,12 +108,12 @@ static void run(struct job *k)
     const struct norm *s = k->s;
     size_t strips = s->g.strips, n = k->half.to - k->half.from;
     if (n * s->g.row / strips * sizeof(float) <= STRIP_CACHED && strips >= CHUNKS) {
-        cpu_share(s->cpu, strips, 1, whole_strips, k);
+        parallel_for(s->cpu, strips, 1, whole_strips, k);
         return;
     }
-    cpu_share(s->cpu, strips * CHUNKS, 1, gather_chunks, k);
-    cpu_share(s->cpu, strips, 16, settle_strips, k);
-    cpu_share(s->cpu, strips * CHUNKS, 1, apply_chunks, k);
+    parallel_for(s->cpu, strips * CHUNKS, 1, gather_chunks, k);
+    parallel_for(s->cpu, strips, 16, settle_strips, k);
+    parallel_for(s->cpu, strips * CHUNKS, 1, apply_chunks, k);
 }
 
 /* ---- pieces ---- */
@@ -236,12 +134,12 @@ INLINE void each_piece(const struct job *k, size_t strip, struct half rows, cons
     memset(p, 0, sizeof *p);
     for (int j = 0; j < spans; j++) {
         const struct span *sp = &span[j];
-        size_t some = sp->count < PIECE ? PIECE / sp->count : 1;
+        size_t some = sp->count < PIECE_VECTORS ? PIECE_VECTORS / sp->count : 1;
         for (size_t r = rows.from; r < rows.to; r += some)
-            for (size_t i = 0; i < sp->count; i += PIECE) {
+            for (size_t i = 0; i < sp->count; i += PIECE_VECTORS) {
                 struct piece piece = { r * g->row + sp->at + i * g->stride,
                                        rows.to - r < some ? rows.to - r : some,
-                                       sp->count - i < PIECE ? sp->count - i : PIECE, LANES };
+                                       sp->count - i < PIECE_VECTORS ? sp->count - i : PIECE_VECTORS, LANES };
                 if (sp->width == LANES) {
                     fn(k, &piece, of, p);
                 } else {
@@ -406,7 +304,7 @@ static int norm_forward(const struct op_plan *plan, const struct op_context *con
         k.half = s->half[0];
         k.kept = context->scratch;
         for (size_t c = 0; c < s->g.c; c++) set_line(&k, c, mean[c], var[c]);
-        cpu_share(s->cpu, s->g.strips * CHUNKS, 1, apply_chunks, &k);
+        parallel_for(s->cpu, s->g.strips * CHUNKS, 1, apply_chunks, &k);
         return OK;
     }
     k.part = context->scratch;
@@ -524,7 +422,7 @@ static int norm_backward(const struct op_plan *plan, const struct op_context *co
                      .gscale = gscale,
                      .gbias = gbias,
                      .part = context->scratch,
-                     .made = cpu_at(context->scratch, s->at_made),
+                     .made = scratch_at(context->scratch, s->at_made),
                      .steps = &backward_steps };
     for (int i = 0; i < s->halves_back; i++) {
         k.half = s->half[i];
@@ -565,8 +463,8 @@ static int norm_plan(struct backend *be, const struct norm_desc *d, struct tenso
         return OK;
     }
     plan->kept_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
-    cpu_carve(&plan->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
-    s->at_made = cpu_carve(&plan->scratch_bytes, MADE * s->vector * sizeof(float));
+    scratch_reserve(&plan->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
+    s->at_made = scratch_reserve(&plan->scratch_bytes, MADE * s->vector * sizeof(float));
     return OK;
 }
 

@@ -1,13 +1,13 @@
 #include "backend/ops/pool.h"
-#include "cpu.h"
+#include "dnn.h"
 
 struct pool {
     const struct cpu *cpu;
     enum pool_kind kind;
     struct memory_format in;
     size_t rows, rows_back;
-    struct op run, back; /* maxima */
-    size_t at_sum;       /* in scratch: the gradient before it is added */
+    struct primitive run, back; /* maxima */
+    size_t at_gx;               /* in scratch: the gradient before it is added */
 };
 
 /* Where the arguments stand: see dnn_pool. */
@@ -16,19 +16,19 @@ enum { TRAIN_MASK = 2 };
 static void pool_release(void *self)
 {
     struct pool *s = self;
-    op_drop(&s->run);
-    op_drop(&s->back);
+    primitive_destroy(&s->run);
+    primitive_destroy(&s->back);
 }
 
 /* The backward pass over fewer rows needs a forward primitive of that many rows to be made from; the
  * workspace of the real one begins with the same rows. */
 static int plan_back(struct pool *s, struct dnn_pool p, int rows_back, struct err *e)
 {
-    struct op hint;
+    struct primitive hint;
     p.in.n = p.out.n = rows_back;
     TRY(dnn_pool(&hint, s->cpu, &p, PASS_TRAIN, NULL, e));
     int rc = dnn_pool(&s->back, s->cpu, &p, PASS_DATA, &hint, e);
-    op_drop(&hint);
+    primitive_destroy(&hint);
     return rc;
 }
 
@@ -37,14 +37,14 @@ static int plan_max(struct pool *s, const struct pool_desc *d, const struct tens
 {
     struct dnn_pool p = { d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
     TRY(dnn_pool(&s->run, s->cpu, &p, d->train ? PASS_TRAIN : PASS_INFER, NULL, e));
-    plan->scratch_bytes = s->run.scratch_bytes;
-    if (!d->train) return OK;
-    plan->kept_bytes = op_arg_bytes(&s->run, TRAIN_MASK);
+    if (!d->train) {
+        plan->scratch_bytes = s->run.scratch_bytes;
+        return OK;
+    }
+    plan->kept_bytes = primitive_arg_bytes(&s->run, TRAIN_MASK);
     TRY(plan_back(s, p, d->rows_back, e));
-    size_t end = s->back.scratch_bytes;
-    cpu_carve(&end, 0);
-    s->at_sum = cpu_carve(&end, s->rows_back * s->in.row * sizeof(float));
-    plan->scratch_bytes = cpu_max(plan->scratch_bytes, end);
+    scratch_reserve(&plan->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
+    s->at_gx = scratch_reserve(&plan->scratch_bytes, s->rows_back * s->in.row * sizeof(float));
     return OK;
 }
 
@@ -114,9 +114,9 @@ static int pool_forward(const struct op_plan *plan, const struct op_context *con
                         void *kept)
 {
     const struct pool *s = plan->self;
-    if (s->kind == POOL_MAX) return op_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
+    if (s->kind == POOL_MAX) return primitive_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
     struct average k = { &s->in, x, y, 0 };
-    cpu_share(s->cpu, s->rows, 1, average_rows, &k);
+    parallel_for(s->cpu, s->rows, 1, average_rows, &k);
     return OK;
 }
 
@@ -126,13 +126,13 @@ static int pool_backward(const struct op_plan *plan, const struct op_context *co
     const struct pool *s = plan->self;
     if (s->kind == POOL_AVERAGE) {
         struct average k = { &s->in, gy, gx, add };
-        cpu_share(s->cpu, s->rows_back, 1, spread_rows, &k);
+        parallel_for(s->cpu, s->rows_back, 1, spread_rows, &k);
         if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
         return OK;
     }
-    void *to = add ? cpu_at(context->scratch, s->at_sum) : gx;
-    TRY(op_run(&s->back, (const void *[]){ gy, to, kept }, context->scratch));
-    if (add) cpu_accumulate(s->cpu, s->rows_back * s->in.row, to, gx);
+    void *to = add ? scratch_at(context->scratch, s->at_gx) : gx;
+    TRY(primitive_run(&s->back, (const void *[]){ gy, to, kept }, context->scratch));
+    if (add) accumulate_all(s->cpu, s->rows_back * s->in.row, to, gx);
     return OK;
 }
 

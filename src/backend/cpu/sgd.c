@@ -1,7 +1,7 @@
 #include "backend/ops/sgd.h"
 #include <stdatomic.h>
 #include <string.h>
-#include "cpu.h"
+#include "share.h"
 
 struct sgd {
     const struct cpu *cpu;
@@ -52,7 +52,7 @@ static int sgd_update(const struct op_plan *plan, const struct step_state *state
                             (float)s->momentum,
                             (float)item->decay,
                             (float)s->average };
-        cpu_share(s->cpu, item->bytes / sizeof(float), 4096, update_part, &k);
+        parallel_for(s->cpu, item->bytes / sizeof(float), 4096, update_part, &k);
     }
     return OK;
 }
@@ -87,7 +87,7 @@ static int sgd_check(const struct op_plan *plan, int *bad)
     *bad = -1;
     for (int i = 0; i < s->n && *bad < 0; i++) {
         struct scan k = { .x = s->item[i].g };
-        cpu_share(s->cpu, s->item[i].bytes / sizeof(float), 4096, scan_part, &k);
+        parallel_for(s->cpu, s->item[i].bytes / sizeof(float), 4096, scan_part, &k);
         if (atomic_load(&k.bad)) *bad = i;
     }
     return OK;

@@ -1,6 +1,6 @@
 #include "backend/ops/softmax.h"
 #include <math.h>
-#include "cpu.h"
+#include "memory_format.h"
 
 /* Rows are few and short beside what feeds them: plain C, a row at a time, in dense order. */
 struct softmax {
@@ -30,9 +30,9 @@ static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct
                            .group = inputs / (size_t)d->groups,
                            .temperature = d->temperature,
                            .smooth = d->smooth };
-    s->flat = order_same(shape, d->in->layout, NULL);
-    if (!s->flat) cpu_carve(&plan->scratch_bytes, s->dense.row * s->rows * sizeof(float));
-    s->at_loss = cpu_carve(&plan->scratch_bytes, s->rows * sizeof(double));
+    s->flat = format_same(shape, d->in->layout, NULL);
+    if (!s->flat) scratch_reserve(&plan->scratch_bytes, s->dense.row * s->rows * sizeof(float));
+    s->at_loss = scratch_reserve(&plan->scratch_bytes, s->rows * sizeof(double));
     return OK;
 }
 
@@ -101,15 +101,17 @@ static int softmax_forward(const struct op_plan *plan, const struct op_context *
     const int *label = context->label, scored = context->scored;
     void *scratch = context->scratch;
     if (!labels_valid(s, label, scored)) return E_ARG;
-    struct job k = {
-        .s = s, .x = x, .to = p, .label = label, .scored = (size_t)scored, .loss = cpu_at(scratch, s->at_loss)
-    };
+    struct job k = { .s = s,
+                     .x = x,
+                     .to = p,
+                     .label = label,
+                     .scored = (size_t)scored,
+                     .loss = scratch_at(scratch, s->at_loss) };
     if (!s->flat) {
-        struct view from = { s->in, 0, (float *)x }, to = { s->dense, 0, scratch };
-        format_copy(s->cpu, &to, &from, s->rows, s->in.c, 0);
+        format_reorder(s->cpu, s->rows, &s->in, x, &s->dense, scratch, 0);
         k.x = scratch;
     }
-    cpu_share(s->cpu, s->rows, 1, forward_rows, &k);
+    parallel_for(s->cpu, s->rows, 1, forward_rows, &k);
     if (!label) return OK;
     *loss = 0;
     for (int n = 0; n < scored; n++) *loss += k.loss[n];
@@ -156,11 +158,8 @@ static int softmax_backward(const struct op_plan *plan, const struct op_context 
                      .label = label,
                      .scored = (size_t)scored,
                      .add = s->flat && add };
-    cpu_share(s->cpu, s->rows_back, 1, backward_rows, &k);
-    if (s->flat) return OK;
-    struct view from = { s->dense, 0, scratch }, to = { s->in, 0, gx };
-    format_copy(s->cpu, &to, &from, s->rows_back, s->in.c, add);
-    if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
+    parallel_for(s->cpu, s->rows_back, 1, backward_rows, &k);
+    if (!s->flat) format_reorder(s->cpu, s->rows_back, &s->dense, scratch, &s->in, gx, add);
     return OK;
 }
 
