@@ -36,23 +36,13 @@ static int in_group(const struct command *c, const char *group)
     return group ? c->group && !strcmp(c->group, group) : !c->group;
 }
 
-static const struct command *find_command(const char *group, const char *name)
-{
-    for (const struct command *c = commands; c->name; c++)
-        if (in_group(c, group) && !strcmp(c->name, name)) return c;
-    return NULL;
-}
-
 static int unknown_command(const char *group, const char *given, struct err *e)
 {
-    const char *known[sizeof commands / sizeof *commands];
-    size_t n = 0;
+    const char *near = group ? NULL : text_nearer(given, NULL, "classifier");
     for (const struct command *c = commands; c->name; c++)
-        if (in_group(c, group)) known[n++] = c->name;
-    if (!group) known[n++] = "classifier";
-    const char *near = text_nearest(given, known, n, sizeof *known), *space = group ? " " : "";
-    return fail(e, E_ARG, "unknown command '%s%s%.60s'%s%s%s (see: darknet help)", group ? group : "", space,
-                given, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        if (in_group(c, group)) near = text_nearer(given, near, c->name);
+    return fail(e, E_ARG, "unknown command '%s%s%.60s'%s (see: darknet help)", group ? group : "",
+                group ? " " : "", given, text_hint("", near, "").text);
 }
 
 /* A group alone. */
@@ -97,13 +87,14 @@ static int choose(int argc, char **argv, const struct command **cmd, int *used, 
     }
     if (!name && group) return no_command(group, e);
     if (!name) return fail(e, E_ARG, "no command given (see: darknet help)");
-    *cmd = find_command(group, name);
-    return *cmd ? OK : unknown_command(group, name, e);
+    for (*cmd = commands; (*cmd)->name; ++*cmd)
+        if (in_group(*cmd, group) && !strcmp((*cmd)->name, name)) return OK;
+    return unknown_command(group, name, e);
 }
 
 static int run(int argc, char **argv, struct err *e)
 {
-    const struct command *cmd;
+    const struct command *cmd = NULL;
     struct cli cli;
     int used = 0;
     TRY(choose(argc, argv, &cmd, &used, e));

@@ -98,13 +98,11 @@ static int joined_flag(const char *given, const char *name, unsigned command, st
 static int unknown_flag(const char *given, const char *name, unsigned command, struct err *e)
 {
     TRY(joined_flag(given, name, command, e));
-    const char *known[NFLAGS];
-    size_t n = 0;
+    const char *near = NULL;
     for (int i = 0; i < NFLAGS; i++)
-        if (flags[i].commands & command) known[n++] = flags[i].name;
-    const char *near = text_nearest(name, known, n, sizeof *known);
-    return fail(e, E_ARG, "unknown flag %.60s%s%s%s (--help lists those of this command)", given,
-                near ? "; did you mean -" : "", near ? near : "", near ? "?" : "");
+        if (flags[i].commands & command) near = text_nearer(name, near, flags[i].name);
+    return fail(e, E_ARG, "unknown flag %.60s%s (--help lists those of this command)", given,
+                text_hint("-", near, "").text);
 }
 
 enum { ALWAYS_THREADS = 64, THREADS_PER_CORE = 4 };

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "core/text.h"
 #include "darknet.h"
 #include "data/decoder.h"
 
@@ -65,9 +66,8 @@ static int help_section(const char *name, struct err *e)
         return OK;
     }
     if (!ops) {
-        const char *near = layer_nearest(name);
-        return fail(e, E_ARG, "help: no section is called '%.60s'%s%s%s (darknet help lists them)", name,
-                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        return fail(e, E_ARG, "help: no section is called '%.60s'%s (darknet help lists them)", name,
+                    text_hint("", layer_nearest(name), "").text);
     }
     print_layer(ops);
     return OK;

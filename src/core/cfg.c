@@ -7,8 +7,6 @@
 #include "mem.h"
 #include "text.h"
 
-enum { LIMIT = 16 << 20 }; /* bytes of cfg text: a thousand times the longest in use */
-
 static int no_memory(struct err *e) { return fail(e, E_MEM, "no memory for the cfg"); }
 
 static void drop_blanks(char *s)
@@ -60,9 +58,8 @@ static int add_line(struct cfg *c, char *line, int number, struct err *e)
 
 int cfg_is_net(const char *name) { return !strcmp(name, "net") || !strcmp(name, "network"); }
 
-static int parse(struct cfg *c, size_t n, struct err *e)
+static int parse(struct cfg *c, struct err *e)
 {
-    if (memchr(c->text, 0, n)) return fail_at(e, E_CFG, c->path, 0, "this is a binary file, not a cfg");
     struct lines lines;
     lines_open(&lines, c->text);
     for (char *line; (line = lines_next(&lines));) TRY(add_line(c, line, lines.number, e));
@@ -73,23 +70,17 @@ static int parse(struct cfg *c, size_t n, struct err *e)
     return OK;
 }
 
-/* Takes `text` over. */
-static int adopt(struct cfg **out, const char *name, char *text, size_t n, struct err *e)
+int cfg_parse(struct cfg **out, const char *name, const char *text, size_t n, struct err *e)
 {
-    struct cfg *c = mem_alloc(1, sizeof *c);
-    if (!c) {
-        mem_free(text);
-        return no_memory(e);
-    }
-    c->text = text;
+    struct cfg *c = *out = mem_alloc(1, sizeof *c);
+    if (!c) return no_memory(e);
+    c->text = mem_text(text, n);
     c->path = mem_text(name, strlen(name));
-    int rc = c->path ? parse(c, n, e) : no_memory(e);
-    if (rc) {
-        cfg_free(c);
-        return rc;
-    }
-    *out = c;
-    return OK;
+    int rc = c->text && c->path ? parse(c, e) : no_memory(e);
+    if (!rc) return OK;
+    cfg_free(c);
+    *out = NULL;
+    return rc;
 }
 
 int cfg_read(struct cfg **out, const char *path, struct err *e)
@@ -97,15 +88,10 @@ int cfg_read(struct cfg **out, const char *path, struct err *e)
     char *text;
     size_t n;
     *out = NULL;
-    TRY(text_load(path, LIMIT, &text, &n, e));
-    return adopt(out, path, text, n, e);
-}
-
-int cfg_parse(struct cfg **out, const char *name, const char *text, size_t n, struct err *e)
-{
-    *out = NULL;
-    char *copy = mem_text(text, n);
-    return copy ? adopt(out, name, copy, n, e) : no_memory(e);
+    TRY(text_load(path, CFG_BYTES, &text, &n, e));
+    int rc = cfg_parse(out, path, text, n, e);
+    mem_free(text);
+    return rc;
 }
 
 static int set_entry(struct cfg_section *s, const char *key, const char *value, struct err *e)
@@ -137,9 +123,10 @@ int cfg_override(struct cfg *c, const char *assignment, struct err *e)
         found = 1;
     }
     if (found) return OK;
-    const char *near = c->n ? text_nearest(s, &c->section[0].name, (size_t)c->n, sizeof *c->section) : NULL;
-    return fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]%s%s%s", assignment, c->path, s,
-                near ? "; did you mean [" : "", near ? near : "", near ? "]?" : "");
+    const char *near = NULL;
+    for (int i = 0; i < c->n; i++) near = text_nearer(s, near, c->section[i].name);
+    return fail(e, E_ARG, "-set %.80s: %s has no section [%.40s]%s", assignment, c->path, s,
+                text_hint("[", near, "]").text);
 }
 
 const char *cfg_find(struct cfg_section *s, const char *key, int *line)

@@ -28,10 +28,12 @@ struct cfg {
     int n;
 };
 
+enum { CFG_BYTES = 16 << 20 }; /* the most that a file may have: a thousand times the longest in use */
+
 /* Reads a file. The first section must be [net] or [network]. */
 int cfg_read(struct cfg **, const char *path, struct err *);
 
-/* The same from memory; `name` stands for the path in messages. */
+/* The same from n bytes of text without a zero byte; `name` stands for the path in messages. */
 int cfg_parse(struct cfg **, const char *name, const char *text, size_t n, struct err *);
 
 int cfg_is_net(const char *section); /* [net] by either of its names */

@@ -14,37 +14,6 @@
 
 /* ---- reading ---- */
 
-static int load_stream(FILE *f, const char *path, size_t limit, size_t capacity, char **bytes, size_t *n,
-                       struct err *e)
-{
-    char *p = mem_alloc(capacity, 1);
-    if (!p) return fail_at(e, E_MEM, path, 0, "not enough memory for %zu bytes", capacity);
-    size_t used = 0, got;
-    /* One byte stays free for the final 0. The size is not trusted: the file may grow. */
-    while ((got = fread(p + used, 1, capacity - used - 1, f)) > 0) {
-        used += got;
-        if (used > limit) break;
-        if (used + 1 < capacity) continue;
-        char *more = capacity > SIZE_MAX / 2 ? NULL : mem_alloc(2 * capacity, 1);
-        if (more) memcpy(more, p, used);
-        mem_free(p);
-        if (!(p = more))
-            return fail_at(e, E_MEM, path, 0, "not enough memory for a file of more than %zu bytes", used);
-        capacity *= 2;
-    }
-    int bad = ferror(f);
-    if (bad || used > limit) {
-        mem_free(p);
-        if (bad) return fail_at(e, E_FILE, path, 0, "cannot be read: %s", strerror(errno));
-        return fail_at(e, E_FORMAT, path, 0, "is larger than %zu bytes: not a file of the expected kind",
-                       limit);
-    }
-    p[used] = 0;
-    *bytes = p;
-    *n = used;
-    return OK;
-}
-
 int file_open(const char *path, int *fd, uint64_t *size, struct err *e)
 {
     struct stat st;
@@ -76,21 +45,27 @@ int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct er
     *bytes = NULL;
     *n = 0;
     TRY(file_open(path, &fd, &size, e));
-    FILE *f = fdopen(fd, "rb");
+    size_t used = 0;
+    ssize_t got = 0;
     int rc = OK;
-    if (!f)
-        rc = fail_at(e, E_FILE, path, 0, "cannot be opened: %s", strerror(errno));
-    else if (size > limit)
+    char *p = size > limit ? NULL : mem_alloc((size_t)size + 1, 1);
+    while (p && used < size && (got = read(fd, p + used, (size_t)size - used)) > 0) used += (size_t)got;
+    if (size > limit)
         rc = fail_at(e, E_FORMAT, path, 0,
                      "has %" PRIu64 " bytes, expected at most %zu: not a file of the expected kind", size,
                      limit);
-    else
-        rc = load_stream(f, path, limit, (size_t)size + 2, bytes, n, e);
-    if (f)
-        fclose(f);
-    else
-        close(fd);
-    return rc;
+    else if (!p)
+        rc = fail_at(e, E_MEM, path, 0, "not enough memory for %" PRIu64 " bytes", size);
+    else if (got < 0)
+        rc = fail_at(e, E_FILE, path, 0, "cannot be read: %s", strerror(errno));
+    close(fd);
+    if (rc) {
+        mem_free(p);
+        return rc;
+    }
+    *bytes = p;
+    *n = used;
+    return OK;
 }
 
 int text_load(const char *path, size_t limit, char **text, size_t *n, struct err *e)
@@ -107,32 +82,6 @@ int text_load(const char *path, size_t limit, char **text, size_t *n, struct err
 }
 
 /* ---- writing ---- */
-
-/* Opens a new file beside `path`; *name, NULL before, gets the name made. */
-static FILE *open_beside(const char *path, char **name, struct err *e)
-{
-    enum { TRIES = 100 };
-    int fd = -1;
-    for (int i = 0; fd < 0 && i < TRIES; i++) {
-        mem_free(*name);
-        if (!(*name = text_format("%s.tmp-%ld-%d", path, (long)getpid(), i))) {
-            fail(e, E_MEM, "not enough memory");
-            return NULL;
-        }
-        fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST) break;
-    }
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (f) return f;
-    fail_at(e, E_FILE, path, 0, "cannot be written: %s", strerror(errno));
-    if (fd >= 0) {
-        close(fd);
-        unlink(*name);
-    }
-    mem_free(*name);
-    *name = NULL;
-    return NULL;
-}
 
 /* Whether `name` is a temporary file for `base` whose process is gone. */
 static int is_stale(const char *name, const char *base)
@@ -158,39 +107,58 @@ void file_sweep(const char *path)
     mem_free(folder);
 }
 
-int file_create(struct file *f, const char *path, struct err *e)
-{
-    memset(f, 0, sizeof *f);
-    struct stat st;
-    /* A rename over a device or a folder would not do what the user means. */
-    if (!stat(path, &st) && !S_ISREG(st.st_mode))
-        return fail_at(e, E_FILE, path, 0, "exists and is not an ordinary file: choose another name");
-    if (!(f->path = mem_text(path, strlen(path)))) return fail(e, E_MEM, "not enough memory");
-    f->f = open_beside(path, &f->temporary, e);
-    if (f->f) return OK;
-    mem_free(f->path);
-    f->path = NULL;
-    return e ? e->code : E_FILE;
-}
-
+/* Leaves errno as it was: the cause. */
 static int give_up(struct file *f, const char *what, struct err *e)
 {
-    int cause = errno; /* before the clean-up changes it */
-    int rc = fail_at(e, E_FILE, f->path, 0, "%s: %s", what, strerror(cause));
+    int cause = errno, rc = fail_at(e, E_FILE, f->path, 0, "%s: %s", what, strerror(cause));
     file_abort(f);
+    errno = cause;
     return rc;
 }
 
+int file_create(struct file *f, const char *path, struct err *e)
+{
+    enum { TRIES = 100 };
+    struct stat st;
+    int fd = -1;
+    memset(f, 0, sizeof *f);
+    /* A rename over a device or a folder would not do what the user means. */
+    if (!stat(path, &st) && !S_ISREG(st.st_mode))
+        return fail_at(e, E_FILE, path, 0, "exists and is not an ordinary file: choose another name");
+    f->path = mem_text(path, strlen(path));
+    for (int i = 0; f->path && fd < 0 && i < TRIES; i++) {
+        mem_free(f->temporary);
+        if (!(f->temporary = text_format("%s.tmp-%ld-%d", path, (long)getpid(), i))) break;
+        fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    if (fd >= 0 && (f->f = fdopen(fd, "wb"))) return OK;
+    if (!f->path || !f->temporary) {
+        file_abort(f);
+        return fail(e, E_MEM, "not enough memory");
+    }
+    int cause = errno;
+    if (fd >= 0) {
+        close(fd);
+    } else {
+        mem_free(f->temporary); /* another process's file */
+        f->temporary = NULL;
+    }
+    errno = cause;
+    return give_up(f, "cannot be written", e);
+}
+
+static int not_open(struct err *e) { return fail(e, E_ARG, "write to a file that is not open"); }
+
 int file_write(struct file *f, const void *bytes, size_t n, struct err *e)
 {
-    if (!f->f) return fail(e, E_ARG, "write to a file that is not open");
-    if (fwrite(bytes, 1, n, f->f) != n) return give_up(f, "cannot be written", e);
-    return OK;
+    if (!f->f) return not_open(e);
+    return fwrite(bytes, 1, n, f->f) == n ? OK : give_up(f, "cannot be written", e);
 }
 
 int file_print(struct file *f, struct err *e, const char *fmt, ...)
 {
-    if (!f->f) return fail(e, E_ARG, "write to a file that is not open");
+    if (!f->f) return not_open(e);
     va_list ap;
     va_start(ap, fmt);
     int n = vfprintf(f->f, fmt, ap);
@@ -200,7 +168,7 @@ int file_print(struct file *f, struct err *e, const char *fmt, ...)
 
 int file_flush(struct file *f, struct err *e)
 {
-    if (!f->f) return fail(e, E_ARG, "commit of a file that is not open");
+    if (!f->f) return not_open(e);
     if (fflush(f->f) || ferror(f->f) || fsync(fileno(f->f))) return give_up(f, "cannot be written", e);
     return OK;
 }
@@ -227,47 +195,31 @@ void file_abort(struct file *f)
     memset(f, 0, sizeof *f);
 }
 
-/* Creates the folder and those above it that are missing. */
-static int make_folders(char *path)
-{
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        int bad = mkdir(path, 0777) && errno != EEXIST && errno != EROFS && errno != EACCES;
-        *p = '/';
-        if (bad) return -1;
-    }
-    return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
-}
-
 int folder_prepare(const char *path, struct err *e)
 {
     if (!*path) path = ".";
-    char *copy = mem_text(path, strlen(path)), *trial = NULL;
-    if (!copy) return fail(e, E_MEM, "not enough memory");
-    struct stat st;
-    if (stat(path, &st) && make_folders(copy)) {
-        mem_free(copy);
-        return fail_at(e, E_FILE, path, 0, "the folder cannot be created: %s", strerror(errno));
-    }
-    mem_free(copy);
-    if (stat(path, &st) || !S_ISDIR(st.st_mode)) return fail_at(e, E_FILE, path, 0, "is not a folder");
     char *inside = text_format("%s/write-test", path);
     if (!inside) return fail(e, E_MEM, "not enough memory");
-    file_sweep(inside);
-    struct err why = { 0 };
-    FILE *f = open_beside(inside, &trial, &why);
-    int rc = OK, bad = 0;
-    if (f) {
-        bad = fputc('x', f) == EOF; /* a byte: a full disk still creates empty files */
-        bad |= fclose(f) != 0;
-        unlink(trial);
+    int cause = 0, rc = OK;
+    for (char *p = inside + 1; (p = strchr(p, '/')); *p++ = '/') {
+        *p = 0;
+        if (mkdir(inside, 0777) && errno != EEXIST && (!cause || errno != ENOENT)) cause = errno;
     }
-    if (why.code == E_MEM)
-        rc = fail(e, E_MEM, "%s", why.msg);
-    else if (!f || bad)
-        rc = fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s", strerror(errno));
-    mem_free(trial);
+    struct stat st;
+    struct file trial = { 0 };
+    struct err why;
+    int there = !stat(path, &st);
+    file_sweep(inside);
+    if (!there && cause)
+        rc = fail_at(e, E_FILE, path, 0, "the folder cannot be created: %s", strerror(cause));
+    else if (!there || !S_ISDIR(st.st_mode))
+        rc = fail_at(e, E_FILE, path, 0, "is not a folder");
+    else if (file_create(&trial, inside, &why) || file_write(&trial, "x", 1, &why) ||
+             file_flush(&trial, &why)) /* a byte: a full disk still creates empty files */
+        rc = why.code == E_MEM ? fail(e, E_MEM, "%s", why.msg)
+                               : fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s",
+                                         strerror(errno));
+    file_abort(&trial);
     mem_free(inside);
     return rc;
 }

@@ -5,112 +5,81 @@
 #include <string.h>
 #include "text.h"
 
-/* Where a value came from, for messages. */
-struct place {
-    const char *path, *section, *key;
-    int line;
-};
-
-static int bad(struct err *e, const struct place *p, const char *value, const char *expected)
-{
-    const char *path = p->line ? p->path : "-set";
-    return fail_at(e, E_CFG, path, p->line, "[%s] %s=%.60s: expected %s", p->section, p->key, value,
-                   expected);
-}
+static int is_list(const struct key *k) { return k->type == KEY_LIST || k->type == KEY_REFS; }
 
 /* The number at the start of s, which must end there, at a comma when `item`, or at a '#' (Darknet's cfgs
- * have such remarks). Returns what follows, or NULL. */
-static const char *number(const char *s, int item, double *v)
+ * have such remarks). Returns what follows, or NULL if this is no number in the key's range. */
+static const char *read_number(const struct key *k, const char *s, int item, double *v)
 {
     char *end;
+    int whole = k->type == KEY_INT || k->type == KEY_REFS;
     *v = text_number(s, &end);
-    if (end == s || !isfinite(*v)) return NULL;
+    if (end == s || !isfinite(*v) || *v < k->min || *v > k->max || (whole && *v != floor(*v))) return NULL;
     return !*end || *end == '#' || (item && *end == ',') ? end : NULL;
-}
-
-static void describe_range(const struct key *k, char *buf, size_t size)
-{
-    const char *kind = k->type == KEY_INT ? "a whole number" : "a number";
-    if (k->type == KEY_LIST) kind = "numbers separated by commas, each";
-    if (k->type == KEY_REFS) kind = "whole numbers separated by commas, each";
-    if (k->max >= 1e30 || (k->type == KEY_INT && k->max >= INT_MAX))
-        snprintf(buf, size, k->min <= -1e9 ? "%s" : "%s of at least %.9g", kind, k->min);
-    else
-        snprintf(buf, size, "%s in [%.9g, %.9g]", kind, k->min, k->max);
-}
-
-static void describe_words(const struct key *k, char *buf, size_t size)
-{
-    size_t n = 0;
-    buf[0] = 0;
-    for (int i = 0; k->words[i] && n < size; i++)
-        n += (size_t)snprintf(buf + n, size - n, "%s%s", i ? ", " : "", k->words[i]);
 }
 
 static void describe_expected(const struct key *k, char *buf, size_t size)
 {
-    size_t n;
-    switch (k->type) {
-    case KEY_WORD: describe_words(k, buf, size); return;
-    case KEY_EITHER:
-        describe_words(k, buf, size);
-        n = strlen(buf);
-        if (n + 4 >= size) return;
-        snprintf(buf + n, size - n, " or ");
-        describe_range(k, buf + n + 4, size - n - 4);
-        return;
-    case KEY_INT:
-    case KEY_REAL:
-    case KEY_REFS:
-    case KEY_LIST: describe_range(k, buf, size); return;
-    }
+    static const char *const kind[] = { [KEY_INT] = "a whole number",
+                                        [KEY_REAL] = "a number",
+                                        [KEY_EITHER] = "a number",
+                                        [KEY_LIST] = "numbers separated by commas, each",
+                                        [KEY_REFS] = "whole numbers separated by commas, each" };
+    size_t n = 0;
+    buf[0] = 0;
+    for (int i = 0; k->words && k->words[i] && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%s", i ? ", " : "", k->words[i]);
+    if (k->type == KEY_WORD || n >= size) return;
+    n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? " or " : "", kind[k->type]);
+    if (n >= size) return;
+    if (k->max < 1e30 && (k->type != KEY_INT || k->max < INT_MAX))
+        snprintf(buf + n, size - n, " in [%.9g, %.9g]", k->min, k->max);
+    else if (k->min > -1e9)
+        snprintf(buf + n, size - n, " of at least %.9g", k->min);
 }
 
 static int find_word(const struct key *k, const char *value)
 {
     size_t n = strcspn(value, "#"); /* a remark may follow, as behind numbers */
-    for (int i = 0; k->words[i]; i++)
+    for (int i = 0; k->words && k->words[i]; i++)
         if (!strncmp(k->words[i], value, n) && !k->words[i][n]) return i;
     return -1;
 }
 
-static int in_range(const struct key *k, double v) { return v >= k->min && v <= k->max; }
+static void store_number(const struct key *k, void *self, double v)
+{
+    char *at = (char *)self + k->at;
+    if (k->type == KEY_INT || k->type == KEY_WORD)
+        *(int *)(void *)at = (int)v;
+    else
+        *(double *)(void *)at = v;
+}
+
+static void store_list(const struct key *k, void *self, struct list list)
+{
+    *(struct list *)(void *)((char *)self + k->at) = list;
+}
 
 /* Checks a value and stores it. Returns 0 if it is not what the key expects. */
 static int store(const struct key *k, void *self, const char *value)
 {
-    char *at = (char *)self + k->at;
-    double v = 0;
-    int word = k->words ? find_word(k, value) : -1;
-    switch (k->type) {
-    case KEY_WORD:
-        if (word >= 0) *(int *)(void *)at = word;
-        return word >= 0;
-    case KEY_EITHER:
+    double v;
+    if (!is_list(k)) {
+        int word = find_word(k, value);
         if (word >= 0)
-            v = -1 - word;
-        else if (!number(value, 0, &v) || !in_range(k, v))
+            v = k->type == KEY_WORD ? word : -1 - word;
+        else if (k->type == KEY_WORD || !read_number(k, value, 0, &v))
             return 0;
-        *(double *)(void *)at = v;
+        store_number(k, self, v);
         return 1;
-    case KEY_INT:
-        if (!number(value, 0, &v) || !in_range(k, v) || v != floor(v)) return 0;
-        *(int *)(void *)at = (int)v;
-        return 1;
-    case KEY_REAL:
-        if (!number(value, 0, &v) || !in_range(k, v)) return 0;
-        *(double *)(void *)at = v;
-        return 1;
-    case KEY_REFS:
-    case KEY_LIST: break;
     }
     struct list list = { value, 0 };
     for (const char *s = value; s; s = *s == ',' ? s + 1 : NULL) {
         if (list.n && !*s) break; /* a comma at the end, as in stock cfgs */
-        if (!(s = number(s, 1, &v)) || !in_range(k, v) || (k->type == KEY_REFS && v != floor(v))) return 0;
+        if (!(s = read_number(k, s, 1, &v))) return 0;
         list.n++;
     }
-    *(struct list *)(void *)at = list;
+    store_list(k, self, list);
     return 1;
 }
 
@@ -121,45 +90,23 @@ double list_at(const struct list *l, int i)
     return text_number(s, NULL);
 }
 
-static void set_default(const struct key *k, void *self)
-{
-    char *at = (char *)self + k->at;
-    switch (k->type) {
-    case KEY_INT:
-    case KEY_WORD: *(int *)(void *)at = (int)k->fallback; break;
-    case KEY_REAL:
-    case KEY_EITHER: *(double *)(void *)at = k->fallback; break;
-    case KEY_REFS:
-    case KEY_LIST: *(struct list *)(void *)at = (struct list){ NULL, 0 }; break;
-    }
-}
-
 int options_fill(void *self, const struct key *keys, const char *path, struct cfg_section *s, struct err *e)
 {
     for (const struct key *k = keys; k && k->name; k++) {
-        set_default(k, self);
-        struct place place = { path, s->name, k->name, 0 };
-        const char *value = cfg_find(s, k->name, &place.line);
+        if (is_list(k))
+            store_list(k, self, (struct list){ NULL, 0 });
+        else
+            store_number(k, self, k->fallback);
+        int line;
+        const char *value = cfg_find(s, k->name, &line), *near = NULL;
         if (!value || store(k, self, value)) continue;
         char expected[240];
         describe_expected(k, expected, sizeof expected);
-        const char *near = k->words ? text_nearest(value, k->words, (size_t)-1, sizeof *k->words) : NULL;
-        if (near) {
-            size_t n = strlen(expected);
-            snprintf(expected + n, sizeof expected - n, "; did you mean %s?", near);
-        }
-        return bad(e, &place, value, expected);
+        for (int i = 0; k->words && k->words[i]; i++) near = text_nearer(value, near, k->words[i]);
+        return fail_at(e, E_CFG, line ? path : "-set", line, "[%s] %s=%.60s: expected %s%s", s->name, k->name,
+                       value, expected, text_hint("", near, "").text);
     }
     return OK;
-}
-
-static const char *nearest_key(const struct key *const *tables, const char *word)
-{
-    for (; *tables; tables++) {
-        const char *near = text_nearest(word, &(*tables)->name, (size_t)-1, sizeof **tables);
-        if (near) return near;
-    }
-    return NULL;
 }
 
 /* The first of two equal keys counts: hardly what somebody meant who wrote the second. One that was
@@ -186,14 +133,15 @@ int options_unused(const struct key *const *tables, int strict, const char *path
         const struct cfg_entry *x = &s->entry[i];
         TRY(twice(strict, path, s, i, notes, e));
         if (x->used) continue;
-        const char *near = nearest_key(tables, x->key);
-        char hint[80] = "";
-        if (near) snprintf(hint, sizeof hint, "; did you mean %s?", near);
+        const char *near = NULL;
+        for (const struct key *const *t = tables; *t; t++)
+            for (const struct key *k = *t; k->name; k++) near = text_nearer(x->key, near, k->name);
+        struct hint hint = text_hint("", near, "");
         if (strict || !x->line)
             return fail_at(e, E_CFG, x->line ? path : "-set", x->line,
-                           "[%s] has no key '%.40s'%s (see: darknet help %s)", s->name, x->key, hint,
+                           "[%s] has no key '%.40s'%s (see: darknet help %s)", s->name, x->key, hint.text,
                            s->name);
-        note(notes, "%s:%d: unused key '%.40s' in [%s]%s", path, x->line, x->key, s->name, hint);
+        note(notes, "%s:%d: unused key '%.40s' in [%s]%s", path, x->line, x->key, s->name, hint.text);
     }
     return OK;
 }
@@ -202,7 +150,7 @@ void options_describe(const struct key *k, char *buf, size_t size)
 {
     char expected[200], fallback[60];
     describe_expected(k, expected, sizeof expected);
-    if (k->type == KEY_LIST || k->type == KEY_REFS)
+    if (is_list(k))
         snprintf(fallback, sizeof fallback, "none");
     else if (k->type == KEY_WORD)
         snprintf(fallback, sizeof fallback, "%s", k->words[(int)k->fallback]);

@@ -1,6 +1,7 @@
 #include "text.h"
 #include <locale.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,24 +78,27 @@ static size_t distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-const char *text_nearest(const char *word, const void *names, size_t n, size_t stride)
+/* The distance of a name that can be meant: a third of the word's letters, at least 1, may be wrong. */
+static size_t distance_if_meant(const char *word, const char *name)
 {
-    size_t length = strlen(word), best = length / 3 > 1 ? length / 3 : 1;
-    const char *nearest = NULL;
-    if (length >= WORD) return NULL;
-    for (size_t i = 0; i < n; i++) {
-        const char *name;
-        memcpy(&name, (const char *)names + i * stride, sizeof name);
-        if (!name) break;
-        if (strlen(name) >= WORD) continue;
-        int beginning = length > 2 && !strncmp(word, name, length);
-        size_t d = beginning ? 1 : distance(word, name);
-        if (d < best || (d == best && !nearest)) {
-            best = d;
-            nearest = name;
-        }
-    }
-    return nearest;
+    size_t length = strlen(word), most = length / 3 > 1 ? length / 3 : 1;
+    if (!name || length >= WORD || strlen(name) >= WORD) return SIZE_MAX;
+    int beginning = length > 2 && !strncmp(word, name, length);
+    size_t d = beginning ? 1 : distance(word, name);
+    return d <= most ? d : SIZE_MAX;
+}
+
+const char *text_nearer(const char *word, const char *a, const char *b)
+{
+    size_t to_a = distance_if_meant(word, a), to_b = distance_if_meant(word, b);
+    return to_b < to_a ? b : to_a < SIZE_MAX ? a : NULL;
+}
+
+struct hint text_hint(const char *before, const char *near, const char *after)
+{
+    struct hint h = { "" };
+    if (near) snprintf(h.text, sizeof h.text, "; did you mean %s%s%s?", before, near, after);
+    return h;
 }
 
 /* ---- writing ---- */

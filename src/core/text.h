@@ -19,10 +19,15 @@ char *text_trim(char *);
 /* strtod of the C locale: a program that uses this as a library may have another, where 0.1 is 0,1. */
 double text_number(const char *s, char **end);
 
-/* The name nearest to `word` among up to n names (an array of structs whose first such member is at `names`,
- * `stride` bytes apart; a NULL name ends it early), or NULL if none is near enough to be meant (edit distance
- * above a third of its length, at least 1). */
-const char *text_nearest(const char *word, const void *names, size_t n, size_t stride);
+/* The name, a or b (NULL: none), that is nearer to `word`, or NULL if neither is near enough to be meant. To
+ * find the nearest of a list, call it with each name as b and what it returned last as a. */
+const char *text_nearer(const char *word, const char *a, const char *b);
+
+/* "; did you mean NAME?" with `before` and `after` around the name, or "" without one. */
+struct hint {
+    char text[100];
+};
+struct hint text_hint(const char *before, const char *near, const char *after);
 
 /* printf into memory of its own, or NULL (release with mem_free): paths and names put together. */
 char *text_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

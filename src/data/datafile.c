@@ -205,9 +205,10 @@ static int parse_line(struct parse *p, char *line, struct err *e)
         if (!*value) return fail_at(e, E_FORMAT, p->d->path, p->line, "`%s=` has no value", key);
         return set(p, &fields[i], value, e);
     }
-    const char *near = text_nearest(key, &fields[0].name, NFIELDS, sizeof fields[0]);
-    note(p->notes, "%s:%d: unknown key `%s=` is ignored%s%s%s", p->d->path, p->line, key,
-         near ? ": did you mean `" : "", near ? near : "", near ? "=`?" : "");
+    const char *near = NULL;
+    for (int i = 0; i < NFIELDS; i++) near = text_nearer(key, near, fields[i].name);
+    note(p->notes, "%s:%d: unknown key `%s=` is ignored%s", p->d->path, p->line, key,
+         text_hint("`", near, "=`").text);
     return OK;
 }
 

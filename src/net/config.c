@@ -110,13 +110,15 @@ static int check(const struct net_config *c, const char *path, int line, struct 
 static int set_precision(struct cfg *cfg, const char *precision, struct err *e)
 {
     char assignment[40];
+    const char *near = NULL;
     int known = 0;
-    for (int i = 0; precision_names[i]; i++) known |= !strcmp(precision_names[i], precision);
-    if (!known) {
-        const char *near = text_nearest(precision, precision_names, PRECISION_COUNT, sizeof *precision_names);
-        return fail(e, E_ARG, "precision '%.20s': expected fp32, tf32 or bf16%s%s%s", precision,
-                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    for (int i = 0; precision_names[i]; i++) {
+        known |= !strcmp(precision_names[i], precision);
+        near = text_nearer(precision, near, precision_names[i]);
     }
+    if (!known)
+        return fail(e, E_ARG, "precision '%.20s': expected fp32, tf32 or bf16%s", precision,
+                    text_hint("", near, "").text);
     snprintf(assignment, sizeof assignment, "net.precision=%s", precision);
     return cfg_override(cfg, assignment, e);
 }

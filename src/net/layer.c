@@ -47,10 +47,9 @@ const struct layer_ops *layer_find(const char *name)
 
 const char *layer_nearest(const char *name)
 {
-    const char *names[sizeof all / sizeof *all + 1];
-    int n = 0;
-    for (; layer_at(n); n++) names[n] = layer_at(n)->name;
-    return text_nearest(name, names, (size_t)n, sizeof *names);
+    const char *near = NULL;
+    for (int i = 0; layer_at(i); i++) near = text_nearer(name, near, layer_at(i)->name);
+    return near;
 }
 
 int layer_no_memory(const struct layer *l, struct err *e)

@@ -3,13 +3,13 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/pairing.h"
+#include "core/text.h"
 
 static int unknown_section(const struct net *n, const struct cfg_section *s, struct err *e)
 {
-    const char *near = layer_nearest(s->name);
     return fail_at(e, E_CFG, n->cfg->path, s->line,
-                   "unknown section [%.40s]%s%s%s (see: darknet help layers)", s->name,
-                   near ? "; did you mean [" : "", near ? near : "", near ? "]?" : "");
+                   "unknown section [%.40s]%s (see: darknet help layers)", s->name,
+                   text_hint("[", layer_nearest(s->name), "]").text);
 }
 
 static int find_inputs(struct net *n, int i, struct err *e)

@@ -109,15 +109,6 @@ static void refusals(void **state)
     bad("<html>", "a.cfg:1: this is a web page");
 }
 
-static void binary_is_refused(void **state)
-{
-    (void)state;
-    struct err e = { 0 };
-    struct cfg *c;
-    refused(cfg_parse(&c, "a.cfg", "[net]\nb\0=1\n", 11, &e), E_CFG, &e, "binary");
-    refused(cfg_parse(&c, "a.cfg", "\xff\xfe[\0n\0", 6, &e), E_CFG, &e, "binary");
-}
-
 static void long_lines_are_cut_in_messages(void **state)
 {
     (void)state;
@@ -207,7 +198,6 @@ int main(void)
         cmocka_unit_test(first_of_duplicates_wins_and_all_are_used),
         cmocka_unit_test(first_equals_sign_ends_the_key),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(binary_is_refused),
         cmocka_unit_test(long_lines_are_cut_in_messages),
         cmocka_unit_test(many),
         cmocka_unit_test(overrides),

@@ -62,7 +62,7 @@ static void defaults_and_doubtful_keys(void **state)
     assert_int_equal(d->top, 1);
     assert_null(d->name);
     assert_true(!d->holdout && !d->holdout_seed && !d->width && !d->height);
-    assert_string_equal(said, "x.data:1: unknown key `vaild=` is ignored: did you mean `valid=`?\n"
+    assert_string_equal(said, "x.data:1: unknown key `vaild=` is ignored; did you mean `valid=`?\n"
                               "x.data:3: `train=` again: line 2 counts\n"
                               "x.data:4: unknown key `something=` is ignored\n"
                               "x.data: no `classes=`: 2 assumed\n");

@@ -116,22 +116,29 @@ static void lines_of_any_kind(void **state)
     assert_null(lines_next(&l));
 }
 
+static const char *nearest(const char *word)
+{
+    static const char *const name[] = { "train", "valid", "labels", "backup" };
+    const char *near = NULL;
+    for (int i = 0; i < 4; i++) near = text_nearer(word, near, name[i]);
+    return near;
+}
+
 static void nearest_is_what_was_meant(void **state)
 {
     (void)state;
-    struct {
-        int other;
-        const char *name;
-    } t[] = { { 1, "train" }, { 2, "valid" }, { 3, "labels" }, { 4, "backup" } };
-    assert_string_equal(text_nearest("vaild", &t[0].name, 4, sizeof t[0]), "valid");
-    assert_string_equal(text_nearest("label", &t[0].name, 4, sizeof t[0]), "labels");
-    assert_string_equal(text_nearest("bakcupp", &t[0].name, 4, sizeof t[0]), "backup");
-    assert_null(text_nearest("rainfall", &t[0].name, 4, sizeof t[0]));
-    assert_null(text_nearest("", &t[0].name, 0, sizeof t[0]));
+    assert_string_equal(nearest("vaild"), "valid");
+    assert_string_equal(nearest("label"), "labels");
+    assert_string_equal(nearest("bakcupp"), "backup");
+    assert_null(nearest("rainfall"));
+    assert_null(text_nearer("", NULL, NULL));
+    assert_string_equal(text_nearer("ab", "abc", "abd"), "abc"); /* the first of two that are as near */
     char longest[300];
     memset(longest, 'x', sizeof longest);
     longest[299] = 0;
-    assert_null(text_nearest(longest, &t[0].name, 4, sizeof t[0]));
+    assert_null(nearest(longest));
+    assert_string_equal(text_hint("[", "net", "]").text, "; did you mean [net]?");
+    assert_string_equal(text_hint("[", NULL, "]").text, "");
 }
 
 static void files_appear_whole(void **state)
