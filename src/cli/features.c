@@ -194,8 +194,7 @@ static void print_summary(const struct extraction *x, const struct valid_line *l
 static int extract(struct extraction *x, const struct cli *c, struct err *e)
 {
     struct valid_line l = { 0 };
-    struct eval_options o = { .rows = x->s.net->mini,
-                              .workers = cli_workers(c),
+    struct eval_options o = { .workers = cli_workers(c),
                               .top = 1,
                               .seed = c->seed,
                               .only = x->only,

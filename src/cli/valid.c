@@ -147,11 +147,9 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     struct valid_line l = { 0 };
     v->verbose = c->verbose;
     v->top = cli_top(c, &v->s);
-    struct eval_options o = { .rows = net->mini,
-                              .workers = cli_workers(c),
+    struct eval_options o = { .workers = cli_workers(c),
                               .top = v->top,
                               .seed = c->seed,
-                              .compactness = net->feature >= 0,
                               .per_image = count_image,
                               .ctx = v };
     printf("preprocessing: the central part of each image, resized to %dx%d\n", net->config.width,

@@ -30,21 +30,21 @@ static int samples(const struct evaluation *v) { return v->o->only ? v->o->only_
 
 static int take_memory(struct evaluation *v, struct err *e)
 {
-    size_t rows = (size_t)v->o->rows, n;
+    size_t rows = (size_t)v->net->mini, n;
     v->prob = mem_alloc(rows * (size_t)v->classes, sizeof *v->prob);
     v->label = mem_alloc(rows, sizeof *v->label);
     if (!v->prob || !v->label) return fail(e, E_MEM, "no memory for the probabilities of %zu images", rows);
     v->size = (size_t)program_feature_size(v->program);
-    if (!v->size || !(v->o->compactness || v->o->per_feature)) return OK;
+    if (!v->size) return OK;
     v->features = mem_mul(rows, v->size, &n) ? NULL : mem_alloc(n, sizeof *v->features);
     if (!v->features) return fail(e, E_MEM, "no memory for %zu x %zu features", rows, v->size);
-    return v->o->compactness ? sample_open(&v->sample, samples(v), v->size, v->o->seed, e) : OK;
+    return v->o->per_feature ? OK : sample_open(&v->sample, samples(v), v->size, v->o->seed, e);
 }
 
 static int evaluation_open(struct evaluation *v, struct err *e)
 {
     const struct net_config *c = &v->net->config;
-    struct loader_options l = { .rows = v->o->rows,
+    struct loader_options l = { .rows = v->net->mini,
                                 .workers = v->o->workers,
                                 .seed = v->o->seed,
                                 .only = v->o->only,
@@ -77,8 +77,8 @@ static int readable_rows(struct evaluation *v, const struct batch *b, const floa
         if (b->sample[i] >= 0) v->label[(*n)++] = b->label[i];
     *x = b->x;
     if (*n == b->rows) return OK;
-    if (!v->x) v->x = mem_alloc((size_t)v->o->rows * v->row, sizeof *v->x);
-    if (!v->x) return fail(e, E_MEM, "no memory for %d images", v->o->rows);
+    if (!v->x) v->x = mem_alloc((size_t)v->net->mini * v->row, sizeof *v->x);
+    if (!v->x) return fail(e, E_MEM, "no memory for %d images", v->net->mini);
     float *to = v->x;
     for (int i = 0; i < b->rows; i++) {
         if (b->sample[i] < 0) continue;
@@ -107,21 +107,16 @@ static int count_image(struct evaluation *v, int sample, int label, const float 
     return v->o->per_image ? v->o->per_image(v->o->ctx, sample, label, p, v->classes, e) : OK;
 }
 
-static int take_row(struct evaluation *v, int label, const real *row, int wanted, struct err *e)
-{
-    if (wanted) sample_add(&v->sample, label, row);
-    return v->o->per_feature ? v->o->per_feature(v->o->ctx, label, row, e) : OK;
-}
-
 static int take_features(struct evaluation *v, const struct batch *b, int n, struct err *e)
 {
     if (!v->features) return OK;
     if (n) TRY(program_features(v->program, n, v->features, e));
     const real *row = v->features;
     for (int i = 0; i < b->rows; i++) {
-        int wanted = v->o->compactness && sample_wants(&v->sample);
+        int wanted = !v->o->per_feature && sample_wants(&v->sample);
         if (b->sample[i] < 0) continue;
-        TRY(take_row(v, b->label[i], row, wanted, e));
+        if (wanted) sample_add(&v->sample, b->label[i], row);
+        if (v->o->per_feature) TRY(v->o->per_feature(v->o->ctx, b->label[i], row, e));
         row += v->size;
     }
     return OK;
@@ -179,7 +174,7 @@ static int measure_compactness(const struct evaluation *v, struct valid_line *l,
 {
     double same, all;
     l->compactness = l->same_distance = -1;
-    if (!v->o->compactness || !v->features) return OK;
+    if (!v->features || v->o->per_feature) return OK;
     TRY(sample_distances(&v->sample, v->net->be->threads, &same, &all, e));
     if (same < 0 || !(all > 0) || !isfinite(all)) return OK;
     l->compactness = same / all;

@@ -3,17 +3,24 @@
 #define TRAIN_EVALUATE_H
 #include "data/dataset.h"
 #include "net/net.h"
-#include "train/report.h"
 
-/* One pass over a dataset with an inference program. Unreadable images count as wrong, and are left out of
+struct valid_line {
+    uint64_t iteration;
+    double epoch, top1, topk, ce, compactness; /* 0..1; compactness < 0: no feature layer or undefined */
+    double same_distance;                      /* mean distance of same-class pairs; < 0 as above */
+    int images, unreadable, top;               /* ce is the mean over the readable ones */
+    int best;                                  /* a new best: *_best.weights was written */
+    double seconds;
+};
+
+/* One pass over a dataset with an inference program of net->mini rows; if it keeps features that nobody else
+ * looks at, compactness over a fixed seeded sample of 2000 images. Unreadable images count as wrong, and are left out of
  * the mean CE; none readable, or a probability that is not finite, is an error. Also used by `darknet
  * classifier valid`; per_image (may be NULL) sees every image's probabilities in order, or NULL for one that
  * could not be read, and ends the pass by returning an error. Fills all of valid_line but iteration, epoch
  * and best. */
 struct eval_options {
-    int rows; /* of the program */
     int workers, top;
-    int compactness; /* over a fixed seeded sample of 2000 images, from the features the program keeps */
     uint64_t seed;
     const int *only; /* these samples only, in this order; NULL: all */
     int only_n;

@@ -3,20 +3,41 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
+#include "train/evaluate.h"
 
 static const char header[] =
     "kind,iteration,epoch,images,ce,match,lambda,rate,images_per_second,top1,topk,valid_ce,"
     "compactness,same_distance";
 
-enum { BUFFER = 1 << 16, MOST_ASIDE = 9999 };
+enum { MOST_ASIDE = 9999 };
 static const size_t metrics_limit = (size_t)1 << 32;
 
-/* ---- cutting off what is repeated ---- */
+/* ---- opening ---- */
+
+/* Moves a file with rows out of the way; other files than ours stay where they are, and are refused later. */
+static int set_aside(const char *path, const char *text, const struct notes *notes, struct err *e)
+{
+    size_t n = strlen(header);
+    if (strncmp(text, header, n) || !text[n + strspn(text + n, "\r\n")]) return OK;
+    char *name = NULL;
+    int k = 0, rc = OK;
+    do {
+        mem_free(name);
+        if (!(name = text_format("%s.%d", path, ++k))) return fail(e, E_MEM, "no memory for a file name");
+    } while (!access(name, F_OK) && k < MOST_ASIDE);
+    int taken = !access(name, F_OK);
+    if (taken || rename(path, name))
+        rc = fail_at(e, E_FILE, path, 0, "has the rows of an earlier run and cannot be renamed to %.100s: %s",
+                     name, taken ? "that exists too" : strerror(errno));
+    else
+        note(notes, "%s: the metrics of an earlier run are now in %s", path, name);
+    mem_free(name);
+    return rc;
+}
 
 /* 1 for a whole row of an iteration that is kept. */
 static int is_kept(const char *row, uint64_t keep)
@@ -42,75 +63,20 @@ static int copy_kept(struct file *f, char *text, uint64_t keep, struct err *e)
     return file_commit(f, e);
 }
 
-static int rewrite(const char *path, char *text, uint64_t keep, struct err *e)
+int metrics_open(struct metrics *m, const char *path, uint64_t keep, const struct notes *notes, struct err *e)
 {
-    struct file f;
-    TRY(file_create(&f, path, e));
-    int rc = copy_kept(&f, text, keep, e);
-    file_abort(&f);
-    return rc;
-}
-
-/* ---- opening ---- */
-
-/* *text is NULL when there is no file. */
-static int load(const char *path, char **text, struct err *e)
-{
-    struct stat st;
+    char *text = NULL, none[1] = "";
     size_t n;
-    *text = NULL;
-    if (stat(path, &st)) return OK;
-    if (!S_ISREG(st.st_mode)) /* a pipe would wait for a writer */
-        return fail_at(e, E_FILE, path, 0, "is no ordinary file: give another name with -metrics");
-    return text_load(path, metrics_limit, text, &n, e);
-}
-
-/* Moves a file with rows out of the way; other files than ours stay where they are, and are refused later. */
-static int set_aside(const char *path, const char *text, const struct notes *notes, struct err *e)
-{
-    size_t n = strlen(header), capacity = strlen(path) + 16;
-    if (strncmp(text, header, n) || !text[n + strspn(text + n, "\r\n")]) return OK;
-    char *name = mem_alloc(capacity, 1);
-    if (!name) return fail(e, E_MEM, "no memory for a file name");
-    int k = 1, bad = OK;
-    do snprintf(name, capacity, "%s.%d", path, k);
-    while (!access(name, F_OK) && k++ < MOST_ASIDE);
-    if (k > MOST_ASIDE || rename(path, name))
-        bad =
-            fail_at(e, E_FILE, path, 0, "has the rows of an earlier run and cannot be renamed to %.100s: %s",
-                    name, k > MOST_ASIDE ? "that exists too" : strerror(errno));
-    else
-        note(notes, "%s: the metrics of an earlier run are now in %s", path, name);
-    mem_free(name);
-    return bad;
-}
-
-static int open_file(struct metrics *m, const char *path, struct err *e)
-{
-    m->path = mem_text(path, strlen(path));
-    m->f = m->path ? fopen(path, "ab") : NULL;
-    if (!m->path) return fail(e, E_MEM, "no memory for the metrics file");
-    if (!m->f) return fail_at(e, E_FILE, path, 0, "cannot be opened for appending: %s", strerror(errno));
-    setvbuf(m->f, NULL, _IOFBF, BUFFER);
-    return OK;
-}
-
-int metrics_resume(struct metrics *m, const char *path, uint64_t keep, struct err *e)
-{
-    char *text, empty[1] = "";
-    TRY(load(path, &text, e));
-    int rc = rewrite(path, text ? text : empty, keep, e);
+    struct file f = { 0 };
+    if (!access(path, F_OK)) TRY(text_load(path, metrics_limit, &text, &n, e));
+    int rc = text && !keep ? set_aside(path, text, notes, e) : OK;
+    if (!rc) rc = file_create(&f, path, e);
+    if (!rc) rc = copy_kept(&f, text ? text : none, keep, e);
+    file_abort(&f);
     mem_free(text);
-    return rc ? rc : open_file(m, path, e);
-}
-
-int metrics_open(struct metrics *m, const char *path, const struct notes *notes, struct err *e)
-{
-    char *text;
-    TRY(load(path, &text, e));
-    int rc = text ? set_aside(path, text, notes, e) : OK;
-    mem_free(text);
-    return rc ? rc : metrics_resume(m, path, 0, e);
+    if (rc) return rc;
+    *m = (struct metrics){ fopen(path, "ab"), path };
+    return m->f ? OK : fail_at(e, E_FILE, path, 0, "cannot be opened for appending: %s", strerror(errno));
 }
 
 /* ---- writing ---- */
@@ -143,5 +109,4 @@ int metrics_flush(struct metrics *m, struct err *e)
 void metrics_close(struct metrics *m)
 {
     if (m->f) fclose(m->f);
-    mem_free(m->path);
 }

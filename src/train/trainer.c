@@ -3,22 +3,53 @@
 #include <math.h>
 #include <unistd.h>
 #include "backend/ops/images.h"
-#include "train/iterate.h"
+#include "core/clock.h"
+#include "data/loader.h"
+#include "train/checkpoint.h"
+#include "train/lock.h"
 
-enum { SAVE_EVERY = 100 };
+enum { SAVE_EVERY = 100, STUCK_LIMIT = 200, THROUGHPUT_WINDOW = 32, MOST_PENDING = 16 };
+static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is no chance */
 
-/* ---- start ---- */
+/* An iteration that was submitted and not yet reported. */
+struct pending {
+    struct program *program;
+    double loading; /* seconds spent waiting for the loader */
+};
+
+struct trainer {
+    struct net *net;
+    const struct dataset *train, *valid;
+    const struct data_file *data;
+    const struct train_options *o;
+    const struct train_hooks *hooks;
+    struct step_programs training;
+    struct program *infer;
+    struct loader *loader;
+    struct files files;
+    struct lock lock;
+    int saved; /* this run has written files.path[LAST] */
+    struct metrics metrics;
+    struct progress p;
+    struct pending pending[MOST_PENDING]; /* the last ones of p.iteration */
+    int npending;
+    double began;         /* when the first of them was submitted */
+    uint64_t reported;    /* iterations of this run */
+    double per_iteration; /* seconds, loading included and validation not: a mean over the latest */
+    double valid_seconds; /* of the last validation */
+};
+
+static double epoch_of(const struct trainer *t, uint64_t seen) { return (double)seen / t->train->n; }
+
+static int reached_end(const struct trainer *t)
+{
+    int max = t->net->config.max_batches;
+    return max > 0 && t->p.iteration >= (uint64_t)max;
+}
 
 static int save_weights(const struct trainer *t, const char *path, struct err *e)
 {
     return weights_save(t->net, path, t->net->n, t->net->seen, e);
-}
-
-/* A state at the end has final weights beside it, unless writing them failed, or somebody removed them. */
-static int keep_final(const struct trainer *t, struct err *e)
-{
-    if (!t->o->resume || !access(t->files.path[FINAL], F_OK)) return OK;
-    return save_weights(t, t->files.path[FINAL], e);
 }
 
 static int save_last_weights(struct trainer *t, struct err *e)
@@ -28,12 +59,7 @@ static int save_last_weights(struct trainer *t, struct err *e)
     return OK;
 }
 
-static int open_programs(struct trainer *t, struct err *e)
-{
-    const struct program_desc infer = { .rows = t->net->mini, .features = t->net->feature + 1 };
-    TRY(step_open(&t->training, t->net, e));
-    return t->valid ? program_open(&t->infer, t->net, &infer, e) : OK;
-}
+/* ---- start ---- */
 
 static int start_from_weights(struct trainer *t, struct err *e)
 {
@@ -86,45 +112,44 @@ static int open_loader(struct trainer *t, struct err *e)
     return loader_open(&t->loader, t->train, &l, &net->notes, e);
 }
 
-static void add_memory(const struct program *p, size_t *bytes, size_t *params)
-{
-    struct program_info i;
-    if (!p) return;
-    program_get_info(p, &i);
-    *bytes += i.arena + i.scratch + i.fixed;
-    *params = i.params;
-}
-
 static void report_start(const struct trainer *t)
 {
+    const struct program *opened[] = { t->training.plain, t->training.paired, t->infer };
     struct train_start s = { .iteration = t->p.iteration };
-    size_t folded;
-    add_memory(t->training.plain, &s.train, &s.params);
-    add_memory(t->training.paired, &s.train, &s.params);
-    add_memory(t->infer, &s.infer, &folded);
+    for (int i = 0; i < 3; i++) {
+        struct program_info info;
+        if (!opened[i]) continue;
+        program_get_info(opened[i], &info);
+        *(opened[i] == t->infer ? &s.infer : &s.train) += info.arena + info.scratch + info.fixed;
+        if (opened[i] != t->infer) s.params = info.params;
+    }
     if (t->hooks->start) t->hooks->start(t->hooks->ctx, &s);
 }
 
-static int reached_end(const struct trainer *t)
+/* A state at the end has final weights beside it, unless writing them failed, or somebody removed them. */
+static int nothing_to_do(const struct trainer *t, struct err *e)
 {
-    int max = t->net->config.max_batches;
-    return max > 0 && t->p.iteration >= (uint64_t)max;
+    const char *resume = t->o->resume;
+    if (resume && access(t->files.path[FINAL], F_OK)) TRY(save_weights(t, t->files.path[FINAL], e));
+    note(&t->net->notes, "%s at iteration %llu of %d; %sraise max_batches",
+         resume ? "the state is" : "weights are", (unsigned long long)t->p.iteration,
+         t->net->config.max_batches, resume ? "" : "use -clear or ");
+    return OK;
 }
 
 static int start(struct trainer *t, struct err *e)
 {
+    const struct program_desc infer = { .rows = t->net->mini, .features = t->net->feature + 1 };
     TRY(files_open(&t->files, t->o->backup, t->o->base, e));
     const char *metrics = t->o->metrics ? t->o->metrics : t->files.path[METRICS];
     TRY(lock_open(&t->lock, t->files.path[LOCK], &t->net->notes, e));
     TRY(files_check(&t->files, metrics, e));
-    TRY(open_programs(t, e));
+    TRY(step_open(&t->training, t->net, e));
+    if (t->valid) TRY(program_open(&t->infer, t->net, &infer, e));
     TRY(start_position(t, e));
-    if (reached_end(t)) return keep_final(t, e);
+    if (reached_end(t)) return nothing_to_do(t, e);
     TRY(net_check_finite(t->net, e));
-    if (t->o->resume)
-        TRY(metrics_resume(&t->metrics, metrics, t->p.iteration, e));
-    else
-        TRY(metrics_open(&t->metrics, metrics, &t->net->notes, e));
+    TRY(metrics_open(&t->metrics, metrics, t->o->resume ? t->p.iteration : 0, &t->net->notes, e));
     TRY(open_loader(t, e));
     /* From the first iteration on there is something to fall back on: see give_up. */
     if (access(t->files.path[LAST], F_OK)) TRY(save_last_weights(t, e));
@@ -140,6 +165,150 @@ static void stop(struct trainer *t)
     step_close(&t->training);
     lock_close(&t->lock);
     files_close(&t->files);
+}
+
+/* ---- an iteration ---- */
+
+static int submit(struct trainer *t, struct pending *now, struct err *e)
+{
+    for (int i = 0; i < t->net->config.subdivisions; i++) {
+        const struct batch *b;
+        double before = wall_clock();
+        TRY(loader_next(t->loader, &b, e));
+        now->loading += wall_clock() - before;
+        struct step s = step_at(t->net, b->number);
+        s.x = b->x;
+        s.move = b->move;
+        s.label = b->label;
+        s.rows = b->rows;
+        s.rows_s1 = b->rows_s1;
+        now->program = step_program(&t->training, &s);
+        int rc = step_submit(now->program, &s, e);
+        loader_release(t->loader, b);
+        if (rc) return rc;
+    }
+    return OK;
+}
+
+/* Reads the stats of an iteration into its line. */
+static int read_stats(const struct trainer *t, const struct pending *it, struct train_line *l, struct err *e)
+{
+    int parts = t->net->config.subdivisions, matched = 0;
+    double match = 0, extra = 0;
+    for (int i = 0; i < parts; i++) {
+        struct step s = step_at(t->net, (l->iteration - 1) * (uint64_t)parts + (uint64_t)i);
+        struct step_stats stats;
+        TRY(step_read_stats(it->program, &s, &stats, e));
+        l->ce += stats.ce;
+        l->lambda = stats.lambda;
+        l->rate = s.rate;
+        extra += stats.extra_seconds;
+        if (!isfinite(stats.match)) continue;
+        match += stats.match;
+        matched++;
+    }
+    l->ce /= parts;
+    l->match = matched ? match / matched : NAN;
+    l->match_share = l->seconds > 0 ? extra / l->seconds : 0;
+    return OK;
+}
+
+/* Seconds to max_batches at the present throughput, with the validations on the way. */
+static double eta(const struct trainer *t, uint64_t iteration)
+{
+    const struct net_config *c = &t->net->config;
+    if (c->max_batches <= 0) return -1;
+    double left = (double)c->max_batches - (double)iteration, validations = 1;
+    if (c->valid_every > 0)
+        validations += left * (double)net_images_per_update(t->net) / (c->valid_every * t->train->n);
+    return left * t->per_iteration + validations * t->valid_seconds;
+}
+
+/* Warns once when the CE, smoothed, has stayed within 1 % of ln K or above for STUCK_LIMIT iterations in
+ * which the match was at work. Iterations whose lambda is higher than ever before do not count: that is the
+ * warm-up, in which lambda rises; nor do those without a match, as with every=k. warmup=auto takes lambda
+ * back to 0 when what was learnt is lost: then those count too. */
+static void watch_collapse(struct trainer *t, const struct train_line *l)
+{
+    struct progress *p = &t->p;
+    double chance = log(t->net->classes);
+    if (l->ce_smooth < LEARNT_SHARE * chance) p->marks |= HAS_LEARNT;
+    if (l->ce_smooth < .99 * chance)
+        p->stuck = 0;
+    else if (l->lambda > 0 ? l->lambda <= p->lambda_peak : isfinite(l->match) && p->marks & HAS_LEARNT)
+        p->stuck++;
+    if (l->lambda > p->lambda_peak) p->lambda_peak = l->lambda;
+    if (p->stuck < STUCK_LIMIT || p->marks & HAS_WARNED) return;
+    p->marks |= HAS_WARNED;
+    note(&t->net->notes,
+         "warning: for %d iterations the CE has been that of guessing (%.4f = ln %d) or worse, with [itra] "
+         "at work: the features may have collapsed. In [itra] try a lower lambda, warmup=auto, root=0; in "
+         "[net] a larger batch",
+         STUCK_LIMIT, chance, t->net->classes);
+}
+
+static int report(struct trainer *t, const struct pending *it, uint64_t iteration, double wall, struct err *e)
+{
+    int burn_in = t->net->config.burn_in;
+    struct train_line l = { .iteration = iteration,
+                            .loaded_seconds = it->loading,
+                            .seconds = wall - it->loading,
+                            .burn_in = iteration < (uint64_t)burn_in ? burn_in : 0 };
+    TRY(read_stats(t, it, &l, e));
+    double window = ++t->reported < THROUGHPUT_WINDOW ? (double)t->reported : THROUGHPUT_WINDOW;
+    t->per_iteration += (wall - t->per_iteration) / window;
+    l.seen = t->net->seen;
+    l.epoch = epoch_of(t, l.seen);
+    l.ce_smooth = t->p.ce_smooth < 0 ? l.ce : .9 * t->p.ce_smooth + .1 * l.ce;
+    l.images_per_second = t->per_iteration > 0 ? (double)net_images_per_update(t->net) / t->per_iteration : 0;
+    l.eta_seconds = eta(t, iteration);
+    t->p.ce_smooth = l.ce_smooth;
+    metrics_train(&t->metrics, &l);
+    if (t->hooks->iteration) t->hooks->iteration(t->hooks->ctx, &l);
+    watch_collapse(t, &l);
+    return OK;
+}
+
+/* Waits for what was submitted and reports it, one iteration after another; these are taken to have been
+ * equally long. After a failure the counters and the weights are those before the iteration that failed. */
+static int drain(struct trainer *t, struct err *e)
+{
+    int n = t->npending;
+    uint64_t before = t->p.iteration - (uint64_t)n;
+    if (t->training.plain) TRY(step_wait(t->training.plain, e));
+    if (t->training.paired) TRY(step_wait(t->training.paired, e));
+    double wall = (wall_clock() - t->began) / (n ? n : 1);
+    t->npending = 0;
+    for (int i = 0; i < n; i++) {
+        int rc = report(t, &t->pending[i], before + (uint64_t)i + 1, wall, e);
+        if (!rc) continue;
+        t->p.iteration = before + (uint64_t)i;
+        return rc;
+    }
+    return OK;
+}
+
+/* After a failure the weights are those of the iteration before. */
+static int iterate(struct trainer *t, struct err *e)
+{
+    struct pending now = { 0 };
+    struct err failed = { 0 };
+    if (!t->npending) t->began = wall_clock();
+    int rc = submit(t, &now, &failed);
+    if (rc) {
+        TRY(drain(t, e)); /* what was submitted before is reported before the failure, or fails first */
+        *e = failed;
+        return rc;
+    }
+    t->pending[t->npending++] = now;
+    t->p.iteration++;
+    return OK;
+}
+
+/* No more may be submitted before they are reported. */
+static int pending_full(const struct trainer *t)
+{
+    return t->npending && t->npending >= step_max_in_flight(t->pending[t->npending - 1].program);
 }
 
 /* ---- saving ---- */
@@ -159,7 +328,13 @@ static void note_failed_save(const struct trainer *t, const struct err *e)
     note(&t->net->notes, "not saved: %s; training goes on and tries again at the next save", e->msg);
 }
 
-/* ---- between iterations ---- */
+/* The final weights go before the state, so that a state at the end finds them there. */
+static int save_at_end(struct trainer *t, struct err *e)
+{
+    int rc = reached_end(t) ? save_weights(t, t->files.path[FINAL], e) : OK;
+    int rc_last = save_last(t, rc ? NULL : e);
+    return rc ? rc : rc_last;
+}
 
 /* The iteration failed before its update, so the weights are those of the iteration before: worth keeping,
  * unless the forward pass has spoilt running statistics. The state stays as it was saved last. */
@@ -178,6 +353,8 @@ static int give_up(struct trainer *t, int rc, struct err *e)
                 (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept);
 }
 
+/* ---- validation ---- */
+
 /* Every valid_every epochs: where seen / (valid_every * images) passes a whole number; and at the end. */
 static int validation_due(const struct trainer *t)
 {
@@ -192,32 +369,24 @@ static int validation_due(const struct trainer *t)
 
 static int saving_due(const struct trainer *t) { return t->p.iteration % SAVE_EVERY == 0; }
 
-static int is_best(const struct progress *p, const struct valid_line *l)
-{
-    return l->top1 > p->best_top1 || (l->top1 >= p->best_top1 && l->ce < p->best_ce);
-}
-
 static void keep_best(struct trainer *t, struct valid_line *l)
 {
+    struct progress *p = &t->p;
     struct err e = { 0 };
-    if (!is_best(&t->p, l)) return;
+    if (l->top1 < p->best_top1 || (l->top1 <= p->best_top1 && l->ce >= p->best_ce)) return;
     if (save_weights(t, t->files.path[BEST], &e)) {
         note_failed_save(t, &e);
         return;
     }
-    t->p.best_top1 = l->top1;
-    t->p.best_ce = l->ce;
+    p->best_top1 = l->top1;
+    p->best_ce = l->ce;
     l->best = 1;
 }
 
 static int validate(struct trainer *t, struct err *e)
 {
-    struct eval_options o = { .rows = t->net->mini,
-                              .workers = t->o->workers,
-                              .top = t->o->top,
-                              .seed = t->net->seed,
-                              .compactness = t->net->feature >= 0 };
-    struct valid_line l = { .iteration = t->p.iteration, .epoch = trainer_epoch(t, t->net->seen) };
+    struct eval_options o = { .workers = t->o->workers, .top = t->o->top, .seed = t->net->seed };
+    struct valid_line l = { .iteration = t->p.iteration, .epoch = epoch_of(t, t->net->seen) };
     TRY(program_refresh(t->infer, e));
     TRY(evaluate(t->net, t->infer, t->valid, &o, &l, e));
     t->valid_seconds = l.seconds;
@@ -227,51 +396,34 @@ static int validate(struct trainer *t, struct err *e)
     return OK;
 }
 
-/* The end: the final weights go before the state, so that a state at the end finds them there. */
-static int save_final(struct trainer *t, struct err *e)
-{
-    struct err last = { 0 };
-    int rc = reached_end(t) ? save_weights(t, t->files.path[FINAL], e) : OK;
-    int rc_last = save_last(t, &last);
-    if (!rc && rc_last) *e = last;
-    return rc ? rc : rc_last;
-}
+/* ---- the loop ---- */
 
+/* A failed validation ends the run, and what was learnt before it is saved. */
 static int validate_and_save(struct trainer *t, int ending, struct err *e)
 {
     struct err failed = { 0 };
-    int validated = validation_due(t), rc = validated ? validate(t, e) : OK;
+    int rc = validation_due(t) ? validate(t, e) : OK;
     if (ending || rc) {
-        int saved = save_final(t, &failed);
-        if (!rc && saved) *e = failed;
+        int saved = save_at_end(t, rc ? NULL : e);
         return rc ? rc : saved;
     }
-    if ((validated || saving_due(t)) && save_last(t, &failed)) note_failed_save(t, &failed);
+    if (save_last(t, &failed)) note_failed_save(t, &failed);
     return OK;
-}
-
-/* What was submitted before an iteration failed is reported before the failure; the first failure counts. */
-static int drain_first(struct trainer *t, int rc, struct err *e)
-{
-    struct err first = { 0 };
-    int earlier = trainer_drain(t, &first);
-    if (earlier) *e = first;
-    return earlier ? earlier : rc;
 }
 
 static int run(struct trainer *t, struct err *e)
 {
     for (int ending = 0; !ending;) {
-        int rc = trainer_iterate(t, e);
-        if (rc) return give_up(t, drain_first(t, rc, e), e);
+        int rc = iterate(t, e);
+        if (rc) return give_up(t, rc, e);
         ending = reached_end(t) || (t->o->stop && *t->o->stop);
         int due = ending || validation_due(t) || saving_due(t);
-        if (!due && !trainer_full(t)) continue;
-        if ((rc = trainer_drain(t, e))) return give_up(t, rc, e);
-        if (!due) continue;
+        if (!due && !pending_full(t)) continue;
+        rc = drain(t, e);
         /* The last update can be the one that overflows; no later iteration stumbles over it. */
-        if ((rc = net_check_finite(t->net, e))) return give_up(t, rc, e);
-        TRY(validate_and_save(t, ending, e));
+        if (!rc && due) rc = net_check_finite(t->net, e);
+        if (rc) return give_up(t, rc, e);
+        if (due) TRY(validate_and_save(t, ending, e));
     }
     return OK;
 }
@@ -282,12 +434,7 @@ int trainer_run(struct net *net, const struct data_file *data, const struct data
 {
     struct trainer t = { .net = net, .data = data, .train = train, .valid = valid, .o = o, .hooks = hooks };
     int rc = start(&t, e);
-    if (!rc && reached_end(&t))
-        note(&net->notes, "%s at iteration %llu of %d; %sraise max_batches",
-             o->resume ? "the state is" : "weights are", (unsigned long long)t.p.iteration,
-             net->config.max_batches, o->resume ? "" : "use -clear or ");
-    else if (!rc)
-        rc = run(&t, e);
+    if (!rc && !reached_end(&t)) rc = run(&t, e);
     stop(&t);
     return rc;
 }

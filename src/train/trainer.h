@@ -2,11 +2,37 @@
  * own: what a person should see goes through the hooks, and warnings through the notes of the net. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
+#include <signal.h>
 #include "data/dataset.h"
 #include "net/net.h"
 #include "train/evaluate.h"
-#include "train/report.h"
+#include "train/metrics.h"
 #include "train/setup.h"
+
+/* What a run starts from. */
+struct train_start {
+    uint64_t iteration;          /* completed already */
+    size_t params, train, infer; /* bytes: parameters, gradients, momenta; training programs; validation */
+};
+
+struct train_hooks { /* each may be NULL */
+    void *ctx;
+    void (*start)(void *ctx, const struct train_start *);
+    void (*iteration)(void *ctx, const struct train_line *);
+    void (*validation)(void *ctx, const struct valid_line *);
+};
+
+struct train_options {
+    const char *base;    /* of the files in the backup folder: cfg's name up to the first dot */
+    const char *backup;  /* exists (folder_prepare) */
+    const char *weights; /* start from these, or NULL */
+    const char *resume;  /* a state file, or NULL */
+    const char *metrics; /* CSV; NULL: BACKUP/BASE_metrics.csv */
+    int clear;           /* count iterations from 0 again */
+    int workers;         /* loader threads */
+    int top;
+    volatile sig_atomic_t *stop; /* set by a signal handler: finish this iteration, save, return; or NULL */
+};
 
 /* Runs to max_batches. net is open; train and valid are open datasets (valid NULL: no validation). With
  * weights or a state that are there already, it notes so and returns OK without writing weights. One run at a

@@ -101,18 +101,18 @@ static void metrics_are_cut_and_continued(void **state)
     struct err e = { 0 };
     struct metrics m;
     close(mkstemp(path));
-    ok(metrics_open(&m, path, NULL, &e), &e);
+    ok(metrics_open(&m, path, 0, NULL, &e), &e);
     for (uint64_t i = 1; i <= 9; i++) write_row(&m, i);
     fputs("train,3,unfinished", m.f); /* as a killed run leaves it */
     metrics_close(&m);
-    ok(metrics_resume(&m, path, 5, &e), &e);
+    ok(metrics_open(&m, path, 5, NULL, &e), &e);
     write_row(&m, 6);
     ok(metrics_flush(&m, &e), &e);
     assert_int_equal(count_lines(path, last, sizeof last), 1 + 6);
     assert_string_equal(last, "train,6,0,60,0.5,,0,0.1,0,,,,,\n");
     metrics_close(&m);
     char aside[40]; /* where a fresh run puts them */
-    ok(metrics_open(&m, path, NULL, &e), &e);
+    ok(metrics_open(&m, path, 0, NULL, &e), &e);
     metrics_close(&m);
     snprintf(aside, sizeof aside, "%s.1", path);
     assert_int_equal(count_lines(aside, last, sizeof last), 1 + 6);
@@ -130,7 +130,7 @@ static void other_files_are_left_alone(void **state)
     FILE *f = fdopen(mkstemp(path), "w");
     fputs("a letter\n", f);
     fclose(f);
-    assert_int_equal(metrics_open(&m, path, NULL, &e), E_FORMAT);
+    assert_int_equal(metrics_open(&m, path, 0, NULL, &e), E_FORMAT);
     metrics_close(&m);
     assert_int_equal(count_lines(path, last, sizeof last), 1);
     assert_string_equal(last, "a letter\n");
