@@ -18,6 +18,7 @@ struct stripper {
     int *kept;          /* by layer: how many layers up to and including it stay */
     char *out;          /* never longer than the text: numbers of layers only shrink */
     size_t used;
+    struct file file; /* that it goes to */
 };
 
 static void put(struct stripper *s, const char *text, const char *end)
@@ -61,14 +62,13 @@ static int put_list(struct stripper *s, int layer, const struct cfg_entry *x, co
     int changed = 0;
     put(s, x->key, "=");
     for (const char *at = x->value; *at && *at != '#';) {
-        char *end, number[24];
+        char *end;
         long v = strtol(at, &end, 10), to = 0;
         if (end == at || (*end && *end != ',' && *end != '#'))
             return fail_at(e, E_CFG, s->cfg->path, x->line, "'%.40s': expected numbers of layers", x->value);
         TRY(renumber(s, layer, x->line, v, &to, e));
         changed |= to != v;
-        snprintf(number, sizeof number, "%s%ld", at == x->value ? "" : ",", to);
-        put(s, number, "");
+        s->used += (size_t)sprintf(s->out + s->used, "%s%ld", at == x->value ? "" : ",", to);
         at = end + (*end == ',');
     }
     if (!changed) {
@@ -125,18 +125,15 @@ static int strip(struct stripper *s, char *text, size_t n, const char *path, str
     return OK;
 }
 
-static int write_out(const struct stripper *s, const char *path, struct err *e)
+static int write_out(struct stripper *s, const char *path, struct err *e)
 {
-    struct file f;
     if (!path) {
         fwrite(s->out, 1, s->used, stdout);
         return OK;
     }
-    TRY(file_create(&f, path, e));
-    int rc = file_write(&f, s->out, s->used, e);
-    if (!rc) rc = file_commit(&f, e);
-    file_abort(&f);
-    return rc;
+    TRY(file_create(&s->file, path, e));
+    TRY(file_write(&s->file, s->out, s->used, e));
+    return file_commit(&s->file, e);
 }
 
 int cli_strip(const struct cli *c, struct err *e)
@@ -147,6 +144,7 @@ int cli_strip(const struct cli *c, struct err *e)
     TRY(text_load(c->arg[0], cfg_limit, &text, &n, e));
     int rc = strip(&s, text, n, c->arg[0], e);
     if (!rc) rc = write_out(&s, c->narg > 1 ? c->arg[1] : NULL, e);
+    file_abort(&s.file);
     mem_free(s.out);
     mem_free(s.kept);
     cfg_free(s.cfg);
