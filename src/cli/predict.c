@@ -33,25 +33,20 @@ int best_class(const float *prob, int classes)
     return best;
 }
 
-/* Crosses out what it prints. */
-static void print_top(const struct prediction *p)
-{
-    char buf[16];
-    for (int i = session_top(&p->s); i > 0; i--) {
-        int best = best_class(p->prob, p->s.net->classes);
-        printf("%5.2f%%: %s\n", 100 * (double)p->prob[best], class_name(p->s.data, best, buf));
-        p->prob[best] = -1;
-    }
-}
-
 static int predict_image(const struct prediction *p, const char *path, int name_it, struct err *e)
 {
     struct step s = { .x = p->x, .rows = 1, .rows_s1 = 1 };
+    int classes = p->s.net->classes;
+    char buf[16];
     TRY(load_image(p, path, e));
     TRY(program_infer(p->s.program, &s, p->prob, NULL, e));
-    TRY(eval_check(p->prob, p->s.net->classes, path, e));
+    TRY(eval_check(p->prob, classes, path, e));
     if (name_it) printf("%s:\n", path);
-    print_top(p);
+    for (int i = session_top(&p->s); i > 0; i--) {
+        int best = best_class(p->prob, classes);
+        printf("%5.2f%%: %s\n", 100 * (double)p->prob[best], class_name(p->s.data, best, buf));
+        p->prob[best] = -1; /* printed */
+    }
     return OK;
 }
 

@@ -1,4 +1,5 @@
 /* classifier train: Darknet's lines into a pipe, a progress line on a terminal. */
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,7 +7,6 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "core/file.h"
-#include "core/mem.h"
 #include "train/trainer.h"
 
 /* ---- interruption ---- */
@@ -154,13 +154,6 @@ static void log_validation(void *ctx, const struct valid_line *l)
 
 /* ---- the command ---- */
 
-/* The cfg's name without folders, up to the first dot: Darknet's rule. */
-static char *base_of(const char *cfg)
-{
-    const char *slash = strrchr(cfg, '/'), *name = slash ? slash + 1 : cfg;
-    return mem_text(name, strcspn(name, "."));
-}
-
 static int check_flags(const struct cli *c, struct err *e)
 {
     if (c->resume && c->narg > 2)
@@ -180,9 +173,15 @@ static int open_data(struct session *s, struct err *e)
     return OK;
 }
 
-static int train(struct session *s, const char *base, struct err *e)
+static int train(struct session *s, const struct cli *c, struct err *e)
 {
-    const struct cli *c = s->cli;
+    TRY(check_flags(c, e));
+    TRY(session_open(s, c, c->arg[0], c->arg[1], e));
+    TRY(open_data(s, e));
+    /* The cfg's name without folders, up to the first dot: Darknet's rule. */
+    const char *slash = strrchr(c->arg[1], '/'), *name = slash ? slash + 1 : c->arg[1];
+    char base[NAME_MAX + 1]; /* long enough: the cfg is a file */
+    snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
     struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
     struct train_options o = { .base = base,
@@ -211,13 +210,7 @@ static int train(struct session *s, const char *base, struct err *e)
 int cli_train(const struct cli *c, struct err *e)
 {
     struct session s = { 0 };
-    TRY(check_flags(c, e));
-    char *base = base_of(c->arg[1]);
-    int rc =
-        base ? session_open(&s, c, c->arg[0], c->arg[1], e) : fail(e, E_MEM, "no memory for a file name");
-    if (!rc) rc = open_data(&s, e);
-    if (!rc) rc = train(&s, base, e);
+    int rc = train(&s, c, e);
     session_close(&s);
-    mem_free(base);
     return rc;
 }
