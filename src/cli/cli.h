@@ -4,6 +4,7 @@
 #define CLI_CLI_H
 #include <stdint.h>
 #include "core/err.h"
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "net/net.h"
 
@@ -75,40 +76,43 @@ void cli_help_command(const struct command *);
 void output_open(void);
 int output_check(struct err *); /* an error once something could not be written to stdout */
 
-/* ---- what train, valid, predict and ops open ---- */
-
 /* On a terminal a progress line may be open, which other output must end first. */
 struct console {
     int tty; /* stdout is a terminal */
     int line_open;
+    double shown; /* when the line was printed last */
 };
+/* Whether a progress line is due: on a terminal, .1 seconds of `clock` after the one before. Then the caller
+ * prints it and calls console_end. */
+int console_begin(struct console *, double clock);
+void console_end(void);
 void console_clear(struct console *);
 struct notes console_notes(struct console *); /* lines on stderr */
 
+/* What the commands that work on a net open, all of which session_close closes. */
 struct session {
+    const struct cli *cli;
     struct console console;
     struct notes notes;
     struct backend *be;
     struct net *net;
-    struct data_file *data; /* NULL without a data file */
+    struct data_file *data;        /* NULL without a data file */
+    struct augment augment;        /* what the cfg asks for; with a data file only */
+    struct program *program;       /* NULL until opened */
+    struct dataset *train, *valid; /* the same */
 };
-/* data may be NULL. Checks that classes= of the data file fits the net. session_close also after a failure.
- */
+/* data may be NULL; else the net must take images and have as many outputs as the data file has classes.
+ * session_close also after a failure. */
 int session_open(struct session *, const struct cli *, const char *data, const char *cfg, struct err *);
 void session_close(struct session *);
-/* A program for inference with these weights, which the caller closes, also after a failure. */
-int session_open_program(struct session *, const char *weights, const struct program_desc *,
-                         struct program **, struct err *);
-/* The validation images, and a program to run them through, with these weights. features: as in program_desc.
- * The caller closes both, also after a failure. */
-int session_open_valid(struct session *, const char *weights, int features, struct program **,
-                       struct dataset **, struct err *);
-int cli_workers(const struct cli *); /* loader threads */
-int cli_top(const struct cli *, const struct session *);
+/* Opens a program for inference with these weights. features: as in program_desc. */
+int session_load(struct session *, const char *weights, int rows, int features, struct err *);
+/* The same with the third argument as weights, and the validation images to run through it. */
+int session_load_valid(struct session *, int features, struct err *);
+int session_workers(const struct session *); /* loader threads */
+int session_top(const struct session *);     /* k of top-k */
 
-/* What the [itra] sections of a training mean for this batch size: lines on stdout, warnings. Returns whether
- * one of them has lambda > 0. */
-int startup_itra(const struct session *);
-void startup_lines(const struct session *, const struct cli *, const char *base, int images);
+int best_class(const float *prob, int classes); /* of equal probabilities the first */
+static inline double mib(size_t bytes) { return (double)bytes / (1 << 20); }
 
 #endif

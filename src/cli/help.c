@@ -17,17 +17,10 @@ static void print_keys(const struct key *keys)
 
 static void print_layer(const struct layer_ops *ops)
 {
-    if (ops->alias)
-        printf("[%s] or [%s]: %s\n", ops->name, ops->alias, ops->help);
-    else
-        printf("[%s]: %s\n", ops->name, ops->help);
+    printf("[%s]", ops->name);
+    if (ops->alias) printf(" or [%s]", ops->alias);
+    printf(": %s\n", ops->help);
     print_keys(ops->keys);
-}
-
-static void print_net(void)
-{
-    puts("[net] or [network]: the first section: input, batch, optimiser, augmentation");
-    print_keys(net_config_keys);
 }
 
 static void print_layers(void)
@@ -62,25 +55,25 @@ static int help_section(const char *name, struct err *e)
     }
     const struct layer_ops *ops = layer_find(name);
     if (cfg_is_net(name)) {
-        print_net();
-        return OK;
-    }
-    if (!ops) {
+        puts("[net] or [network]: the first section: input, batch, optimiser, augmentation");
+        print_keys(net_config_keys);
+    } else if (ops) {
+        print_layer(ops);
+    } else {
         return fail(e, E_ARG, "help: no section is called '%.60s'%s (darknet help lists them)", name,
                     text_hint("", layer_nearest(name), "").text);
     }
-    print_layer(ops);
     return OK;
 }
 
 int cli_help(const struct cli *c, struct err *e)
 {
-    if (c->narg == 0) {
+    if (!c->narg)
         print_commands();
-        return OK;
-    }
-    if (strcmp(c->arg[0], "layers")) return help_section(c->arg[0], e);
-    print_layers();
+    else if (!strcmp(c->arg[0], "layers"))
+        print_layers();
+    else
+        return help_section(c->arg[0], e);
     return OK;
 }
 
@@ -88,10 +81,10 @@ void cli_help_command(const struct command *cmd)
 {
     if (cmd->id == CMD_HELP) {
         print_commands();
-        return;
+    } else {
+        printf("usage: darknet %s\n\n%s\n\n", cmd->usage, cmd->help);
+        args_describe(cmd);
     }
-    printf("usage: darknet %s\n\n%s\n\n", cmd->usage, cmd->help);
-    args_describe(cmd);
 }
 
 int cli_version(const struct cli *c, struct err *e)

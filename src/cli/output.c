@@ -1,4 +1,4 @@
-/* Standard output as a file that may fail, like any other. */
+/* Standard output: a file that may fail, like any other, or a terminal with a progress line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,19 +13,45 @@ void output_open(void)
     do fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= 2);
     if (fd > 2) close(fd);
-    struct sigaction ignore;
-    memset(&ignore, 0, sizeof ignore);
-    sigemptyset(&ignore.sa_mask);
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, NULL);
+    signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines also into a pipe or a file */
 }
-
-/* A stream remembers that a write failed but not why. A lost line may as well be a blank one. */
-static int cause(void) { return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO; }
 
 int output_check(struct err *e)
 {
     if (!fflush(stdout) && !ferror(stdout)) return OK;
-    return fail(e, E_FILE, "standard output: %s", strerror(cause()));
+    /* A stream remembers that a write failed but not why. A lost line may as well be a blank one. */
+    int cause = write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+    return fail(e, E_FILE, "standard output: %s", strerror(cause));
 }
+
+int console_begin(struct console *c, double clock)
+{
+    if (!c->tty || (c->line_open && clock - c->shown < .1)) return 0;
+    c->shown = clock;
+    c->line_open = 1;
+    putchar('\r');
+    return 1;
+}
+
+void console_end(void)
+{
+    fputs("\033[K", stdout);
+    fflush(stdout);
+}
+
+void console_clear(struct console *c)
+{
+    if (!c->line_open) return;
+    c->line_open = 0;
+    putchar('\r');
+    console_end();
+}
+
+static void say(void *ctx, const char *line)
+{
+    console_clear(ctx);
+    fprintf(stderr, "%s\n", line);
+}
+
+struct notes console_notes(struct console *c) { return (struct notes){ say, c }; }

@@ -1,104 +1,82 @@
-/* What several commands open, and how they talk while it is open. */
-#include <stdio.h>
-#include <string.h>
+/* What several commands open. */
 #include <unistd.h>
 #include "cli/cli.h"
 #include "core/cores.h"
 #include "train/trainer.h"
 
-enum { MOST_WORKERS = 16 };
-
-void console_clear(struct console *c)
-{
-    if (!c->line_open) return;
-    fputs("\r\033[K", stdout);
-    fflush(stdout);
-    c->line_open = 0;
-}
-
-static void say(void *ctx, const char *line)
-{
-    console_clear(ctx);
-    fprintf(stderr, "%s\n", line);
-}
-
-struct notes console_notes(struct console *c) { return (struct notes){ say, c }; }
-
 static int check_classes(const struct session *s, const char *cfg, struct err *e)
 {
     const struct data_file *d = s->data;
     if (d->classes == s->net->classes) return OK;
-    return fail(
-        e, E_CFG,
-        "%.150s says classes=%d, but the net of %.150s has %d outputs: correct classes=, or set filters= or "
-        "output= of its last layer to %d",
-        d->path, d->classes, cfg, s->net->classes, d->classes);
+    return fail(e, E_CFG,
+                "%.150s says classes=%d, but the net of %.150s has %d outputs: correct classes=, or set "
+                "filters= or output= of its last layer to %d",
+                d->path, d->classes, cfg, s->net->classes, d->classes);
 }
 
-static int open_device(struct session *s, const struct cli *c, struct err *e)
+static int open_net(struct session *s, const char *path, struct err *e)
 {
-    TRY(backend_open(&s->be, c->device ? c->device : backend_at(0)->name, c->threads, e));
-    s->be->deterministic = c->deterministic;
-    s->be->eager = c->eager;
-    return OK;
-}
-
-static int open_net(struct session *s, const struct cli *c, const char *path, struct err *e)
-{
+    const struct cli *c = s->cli;
     struct cfg *cfg;
     TRY(net_read_cfg(&cfg, path, c->set, c->precision, e));
-    int rc = open_device(s, c, e);
-    if (!rc) return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
-    cfg_free(cfg);
-    return rc;
+    int rc = backend_open(&s->be, c->device ? c->device : backend_at(0)->name, c->threads, e);
+    if (rc) {
+        cfg_free(cfg);
+        return rc;
+    }
+    s->be->deterministic = c->deterministic;
+    s->be->eager = c->eager;
+    return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
 }
 
 int session_open(struct session *s, const struct cli *c, const char *data, const char *cfg, struct err *e)
 {
-    *s = (struct session){ .console = { .tty = isatty(1) } };
+    *s = (struct session){ .cli = c, .console = { .tty = isatty(1) } };
     s->notes = console_notes(&s->console);
     if (data) TRY(data_file_read(&s->data, data, &s->notes, e));
-    TRY(open_net(s, c, cfg, e));
-    return data ? check_classes(s, cfg, e) : OK;
+    TRY(open_net(s, cfg, e));
+    if (!data) return OK;
+    TRY(check_classes(s, cfg, e));
+    return augment_from_net(s->net, &s->augment, e);
 }
 
 void session_close(struct session *s)
 {
+    dataset_close(s->valid);
+    dataset_close(s->train);
+    program_close(s->program);
     net_close(s->net);
     backend_close(s->be);
     data_file_free(s->data);
 }
 
-int session_open_program(struct session *s, const char *weights, const struct program_desc *d,
-                         struct program **p, struct err *e)
+int session_load(struct session *s, const char *weights, int rows, int features, struct err *e)
 {
+    const struct program_desc d = { .rows = rows, .features = features };
     int layers;
-    TRY(program_open(p, s->net, d, e));
+    TRY(program_open(&s->program, s->net, &d, e));
     TRY(weights_load(s->net, weights, 0, &layers, e));
-    return program_refresh(*p, e);
+    return program_refresh(s->program, e);
 }
 
-int session_open_valid(struct session *s, const char *weights, int features, struct program **p,
-                       struct dataset **valid, struct err *e)
+int session_load_valid(struct session *s, int features, struct err *e)
 {
-    struct augment checked; /* before anything is printed */
-    struct program_desc d = { .rows = s->net->mini, .features = features };
     if (!s->data->valid && !s->data->holdout)
         return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
-    TRY(augment_from_net(s->net, &checked, e));
-    TRY(session_open_program(s, weights, &d, p, e));
-    return dataset_open(valid, s->data, SPLIT_VALID, &s->notes, e);
+    TRY(session_load(s, s->cli->arg[2], s->net->mini, features, e));
+    return dataset_open(&s->valid, s->data, SPLIT_VALID, &s->notes, e);
 }
 
-int cli_workers(const struct cli *c)
+int session_workers(const struct session *s)
 {
+    enum { MOST = 16 };
     int n = cores();
-    if (c->workers) return c->workers;
-    return n < MOST_WORKERS ? n : MOST_WORKERS;
+    if (s->cli->workers) return s->cli->workers;
+    return n < MOST ? n : MOST;
 }
 
-int cli_top(const struct cli *c, const struct session *s)
+int session_top(const struct session *s)
 {
-    int top = c->top ? c->top : s->data->top;
+    int top = s->cli->top ? s->cli->top : s->data->top;
     return top < s->net->classes ? top : s->net->classes;
 }

@@ -1,6 +1,7 @@
 /* strip: the cfg without the sections that only training knows. Works on the text, so that comments and
  * spacing stay; numbers that refer to layers are corrected. Lines end in LF and there is no byte-order mark,
  * as pjreddie's reader needs it. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,27 +12,19 @@
 
 static const size_t cfg_limit = (size_t)1 << 26;
 
-enum { LINE = 4000 }; /* bytes of a line without blanks */
-
 struct stripper {
-    const char *path;
-    struct cfg *cfg; /* the same text, parsed */
-    int *kept;       /* by layer: how many layers up to and including it stay */
-    char *out;       /* never longer than the text: numbers of layers only shrink */
+    struct cfg *cfg;    /* the text, parsed: tells what stands on which line */
+    struct lines lines; /* of the text */
+    int *kept;          /* by layer: how many layers up to and including it stay */
+    char *out;          /* never longer than the text: numbers of layers only shrink */
     size_t used;
+    struct file file; /* that it goes to */
 };
-
-static int is_removed(const struct stripper *s, int layer)
-{
-    return layer >= 0 && s->kept[layer] == (layer ? s->kept[layer - 1] : 0);
-}
 
 static void put(struct stripper *s, const char *text, const char *end)
 {
     s->used += (size_t)sprintf(s->out + s->used, "%s%s", text, end);
 }
-
-/* ---- renumbering ---- */
 
 static int number_layers(struct stripper *s, struct err *e)
 {
@@ -41,7 +34,7 @@ static int number_layers(struct stripper *s, struct err *e)
     for (int i = 0; i < n; i++) {
         const struct cfg_section *x = &s->cfg->section[i + 1];
         const struct layer_ops *ops = layer_find(x->name);
-        if (!ops) return fail_at(e, E_CFG, s->path, x->line, "unknown section [%.60s]", x->name);
+        if (!ops) return fail_at(e, E_CFG, s->cfg->path, x->line, "unknown section [%.60s]", x->name);
         s->kept[i] = kept += !(ops->flags & LAYER_TRAIN_ONLY);
     }
     return OK;
@@ -51,150 +44,110 @@ static int number_layers(struct stripper *s, struct err *e)
  * stay relative. */
 static int renumber(const struct stripper *s, int layer, int line, long v, long *to, struct err *e)
 {
+    const char *path = s->cfg->path;
     long target = v < 0 ? layer + v : v;
     if (target < 0 || target >= layer)
-        return fail_at(e, E_CFG, s->path, line, "layer %ld is not one of those before layer %d", v, layer);
+        return fail_at(e, E_CFG, path, line, "layer %ld is not one of those before layer %d", v, layer);
     long now = s->kept[target] - 1, self = s->kept[layer] - 1;
     if (now < 0)
-        return fail_at(e, E_CFG, s->path, line, "layer %ld stands for the input of the net once stripped", v);
+        return fail_at(e, E_CFG, path, line, "layer %ld stands for the input of the net once stripped", v);
     *to = v < 0 ? now - self : now;
     return OK;
 }
 
-/* Rewrites a comma-separated list; *changed says whether any number is another one now. `out` has room for as
- * many bytes as the list. */
-static int renumber_list(const struct stripper *s, int layer, int line, const char *list, char *out,
-                         int *changed, struct err *e)
+/* A key whose value is a list of layers; as it stands (`text`) if all numbers stay what they are. */
+static int put_list(struct stripper *s, int layer, const struct cfg_entry *x, const char *text, struct err *e)
 {
-    for (const char *at = list; *at && *at != '#';) {
+    size_t start = s->used;
+    int changed = 0;
+    put(s, x->key, "=");
+    for (const char *at = x->value; *at && *at != '#';) {
         char *end;
         long v = strtol(at, &end, 10), to = 0;
         if (end == at || (*end && *end != ',' && *end != '#'))
-            return fail_at(e, E_CFG, s->path, line, "'%.40s': expected numbers of layers", list);
-        TRY(renumber(s, layer, line, v, &to, e));
-        *changed |= to != v;
-        out += sprintf(out, "%s%ld", at == list ? "" : ",", to);
+            return fail_at(e, E_CFG, s->cfg->path, x->line, "'%.40s': expected numbers of layers", x->value);
+        TRY(renumber(s, layer, x->line, v, &to, e));
+        changed |= to != v;
+        s->used += (size_t)sprintf(s->out + s->used, "%s%ld", at == x->value ? "" : ",", to);
         at = end + (*end == ',');
     }
-    return OK;
-}
-
-/* ---- lines ---- */
-
-/* The line without any blanks, as the cfg's reader sees it. */
-static void squeeze(char *to, size_t capacity, const char *line)
-{
-    size_t n = 0;
-    for (; *line && n + 1 < capacity; line++)
-        if (*line != ' ' && *line != '\t' && *line != '\r') to[n++] = *line;
-    to[n] = 0;
-}
-
-/* The key of a line that refers to layers, or NULL. */
-static const struct key *find_reference(const struct cfg_section *section, const char *squeezed)
-{
-    size_t n = strcspn(squeezed, "=");
-    for (const struct key *k = layer_find(section->name)->keys; k && k->name; k++)
-        if (k->type == KEY_REFS && strlen(k->name) == n && !strncmp(k->name, squeezed, n)) return k;
-    return NULL;
-}
-
-static int put_key(struct stripper *s, int layer, int number, const char *line, const char *squeezed,
-                   struct err *e)
-{
-    char list[LINE];
-    int changed = 0;
-    const struct key *k = layer < 0 ? NULL : find_reference(&s->cfg->section[layer + 1], squeezed);
-    if (k) TRY(renumber_list(s, layer, number, squeezed + strlen(k->name) + 1, list, &changed, e));
-    if (changed) put(s, k->name, "=");
-    put(s, changed ? list : line, "\n");
-    return OK;
-}
-
-/* Empty lines and comments below the last key of a section belong to what follows: they are held back until
- * it is known whether a key comes after them. */
-struct held {
-    const char **line;
-    int n;
-};
-
-static void put_held(struct stripper *s, struct held *h)
-{
-    for (int i = 0; i < h->n; i++) put(s, h->line[i], "\n");
-    h->n = 0;
-}
-
-static int strip_lines(struct stripper *s, char *text, struct held *h, struct err *e)
-{
-    struct lines l;
-    char squeezed[LINE];
-    int layer = -2; /* -1: in [net] */
-    lines_open(&l, text);
-    for (char *line; (line = lines_next(&l));) {
-        squeeze(squeezed, sizeof squeezed, line);
-        if (!squeezed[0] || squeezed[0] == '#' || squeezed[0] == ';') {
-            h->line[h->n++] = line;
-            continue;
-        }
-        int opens = squeezed[0] == '[', was_removed = is_removed(s, layer);
-        layer += opens;
-        int removed = is_removed(s, layer);
-        if (removed && was_removed && !opens) h->n = 0; /* a comment between keys that go */
-        if (removed && !opens) continue;
-        put_held(s, h);
-        if (!removed) TRY(put_key(s, opens ? -1 : layer, l.number, line, squeezed, e));
+    if (!changed) {
+        s->used = start;
+        put(s, text, "");
     }
-    put_held(s, h);
+    put(s, "", "\n");
     return OK;
 }
 
-static int strip_text(struct stripper *s, char *text, size_t n, struct err *e)
+static int is_list(const struct layer_ops *ops, const char *key)
 {
-    size_t lines = 1;
-    for (size_t i = 0; i < n; i++) lines += text[i] == '\n' || text[i] == '\r';
-    struct held h = { mem_alloc(lines, sizeof *h.line), 0 };
+    for (const struct key *k = ops->keys; k && k->name; k++)
+        if (k->type == KEY_REFS && !strcmp(k->name, key)) return 1;
+    return 0;
+}
+
+/* Copies the comments and empty lines before line `number`, which it returns (NULL: the end). */
+static const char *go_to(struct stripper *s, int number)
+{
+    const char *line;
+    while ((line = lines_next(&s->lines)) && s->lines.number < number) put(s, line, "\n");
+    return line;
+}
+
+/* Comments above a section stay without it, those between its keys go with them. */
+static int strip_section(struct stripper *s, int layer, const struct cfg_section *x, struct err *e)
+{
+    int stays = layer < 0 || s->kept[layer] > (layer ? s->kept[layer - 1] : 0);
+    const char *line = go_to(s, x->line);
+    if (stays) put(s, line, "\n");
+    for (int i = 0; i < x->n; i++) {
+        size_t start = s->used;
+        line = go_to(s, x->entry[i].line);
+        if (!stays)
+            s->used = start;
+        else if (layer >= 0 && is_list(layer_find(x->name), x->entry[i].key))
+            TRY(put_list(s, layer, &x->entry[i], line, e));
+        else
+            put(s, line, "\n");
+    }
+    return OK;
+}
+
+static int strip(struct stripper *s, char *text, size_t n, const char *path, struct err *e)
+{
+    TRY(cfg_parse(&s->cfg, path, text, n, e));
+    TRY(number_layers(s, e));
     s->out = mem_alloc(n + 2, 1); /* the last line may have no line feed yet */
-    int rc =
-        h.line && s->out ? strip_lines(s, text, &h, e) : fail(e, E_MEM, "no memory for %zu lines", lines);
-    mem_free(h.line);
-    return rc;
+    if (!s->out) return fail(e, E_MEM, "no memory for %zu bytes", n);
+    lines_open(&s->lines, text);
+    for (int i = 0; i < s->cfg->n; i++) TRY(strip_section(s, i - 1, &s->cfg->section[i], e));
+    go_to(s, INT_MAX);
+    return OK;
 }
 
-/* ---- the command ---- */
-
-static int strip(struct stripper *s, struct err *e)
+static int write_out(struct stripper *s, const char *path, struct err *e)
 {
-    char *text;
-    size_t n;
-    TRY(text_load(s->path, cfg_limit, &text, &n, e));
-    int rc = cfg_parse(&s->cfg, s->path, text, n, e);
-    if (!rc) rc = number_layers(s, e);
-    if (!rc) rc = strip_text(s, text, n, e);
-    mem_free(text);
-    return rc;
-}
-
-static int write_out(const struct stripper *s, const char *path, struct err *e)
-{
-    struct file f;
     if (!path) {
-        fputs(s->out, stdout);
+        fwrite(s->out, 1, s->used, stdout);
         return OK;
     }
-    TRY(file_create(&f, path, e));
-    int rc = file_write(&f, s->out, s->used, e);
-    if (!rc) rc = file_commit(&f, e);
-    file_abort(&f);
-    return rc;
+    TRY(file_create(&s->file, path, e));
+    TRY(file_write(&s->file, s->out, s->used, e));
+    return file_commit(&s->file, e);
 }
 
 int cli_strip(const struct cli *c, struct err *e)
 {
-    struct stripper s = { .path = c->arg[0] };
-    int rc = strip(&s, e);
+    struct stripper s = { .used = 0 };
+    char *text;
+    size_t n;
+    TRY(text_load(c->arg[0], cfg_limit, &text, &n, e));
+    int rc = strip(&s, text, n, c->arg[0], e);
     if (!rc) rc = write_out(&s, c->narg > 1 ? c->arg[1] : NULL, e);
+    file_abort(&s.file);
     mem_free(s.out);
     mem_free(s.kept);
     cfg_free(s.cfg);
+    mem_free(text);
     return rc;
 }

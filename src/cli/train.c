@@ -1,11 +1,12 @@
 /* classifier train: Darknet's lines into a pipe, a progress line on a terminal. */
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
 #include "core/file.h"
-#include "core/mem.h"
 #include "train/trainer.h"
 
 /* ---- interruption ---- */
@@ -20,24 +21,73 @@ static void remember(int number) { stop_signal = number; }
 static void watch_signals(void)
 {
     static const int number[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction a, before;
-    memset(&a, 0, sizeof a);
+    struct sigaction before, a = { .sa_handler = remember, .sa_flags = SA_RESTART | (int)SA_RESETHAND };
     sigemptyset(&a.sa_mask);
-    a.sa_handler = remember;
-    a.sa_flags = SA_RESTART | (int)SA_RESETHAND;
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (!sigaction(number[i], NULL, &before) && before.sa_handler != SIG_IGN)
             sigaction(number[i], &a, NULL);
 }
 
+/* ---- what the run is about to do, said before it starts ---- */
+
+/* A class with fewer than 2 rows in a half has little or nothing to be aligned. */
+static void warn_few(const struct session *s, int line, const struct pairing_wants *w, double per_class)
+{
+    if (per_class >= 2 || (w->by_class && w->present)) return;
+    note(&s->notes,
+         "%s:%d: warning: [itra] has fewer than 2 rows per class on average (%.2f): raise batch or lower "
+         "subdivisions%s%s",
+         s->net->cfg->path, line, per_class,
+         w->source == S2_FROM_LOADER && !w->by_class ? ", set match=class" : "",
+         w->present ? "" : ", set average=present");
+}
+
+static void print_itra(const struct session *s)
+{
+    const struct net *net = s->net;
+    for (int i = 0; i < net->n; i++) {
+        struct pairing_wants w;
+        if (!net_layer_wants(net, i, &w) || !w.active) continue;
+        int split = w.source == S2_FROM_SPLIT, classes = w.conditional ? net->classes : 1;
+        int second = split ? net->mini / 2 : net->mini, first = split ? net->mini - second : second;
+        printf("[itra] lambda %g, pair=%s: %d rows against %d, %.1f against %.1f per class on average\n",
+               w.lambda, s2_source_names[w.source], first, second, (double)first / classes,
+               (double)second / classes);
+        if (w.conditional) warn_few(s, net->layer[i].line, &w, (double)second / classes);
+    }
+}
+
+static int has_batch_norm(struct cfg *cfg)
+{
+    for (int i = 1; i < cfg->n; i++) {
+        const char *on = cfg_find(&cfg->section[i], "batch_normalize", NULL);
+        if ((on && atoi(on)) || !strcmp(cfg->section[i].name, "batchnorm")) return 1;
+    }
+    return 0;
+}
+
+static void print_plan(const struct session *s, const char *base)
+{
+    const struct net_config *n = &s->net->config;
+    printf("%s\n", base);
+    printf("Learning Rate: %g, Momentum: %g, Decay: %g\n", n->learning_rate, n->momentum, n->decay);
+    printf("%d\n", s->train->n);
+    printf("seed %llu, device %s%s%s, %d compute threads, %d loader threads\n",
+           (unsigned long long)s->cli->seed, s->be->title, n->precision ? " in " : "",
+           n->precision ? precision_names[n->precision] : "", s->be->threads, session_workers(s));
+    printf("mini-batch = %d images, update every %d\n", s->net->mini, s->net->mini * n->subdivisions);
+    if (s->net->mini < 4 && has_batch_norm(s->net->cfg))
+        note(&s->notes,
+             "warning: batch norm over mini-batches of %d is noisy: lower subdivisions or raise batch",
+             s->net->mini);
+}
+
 /* ---- reporting ---- */
 
 struct train_log {
-    struct console *console;
-    int itra; /* a matching loss is at work */
-    int max_batches;
-    struct err lost;           /* stdout could not be written */
-    double train_clock, shown; /* seconds of iterations so far; at the progress line shown last */
+    struct session *s;
+    struct err lost; /* stdout could not be written */
+    double clock;    /* seconds of iterations so far */
 };
 
 /* Training nobody can follow ends as after a signal: saved, and to be resumed. */
@@ -45,8 +95,6 @@ static void check_output(struct train_log *log)
 {
     if (!log->lost.code && output_check(&log->lost)) stop_signal = SIGPIPE;
 }
-
-static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
 
 static void log_start(void *ctx, const struct train_start *s)
 {
@@ -56,56 +104,46 @@ static void log_start(void *ctx, const struct train_start *s)
     check_output(ctx);
 }
 
-static void print_iteration(const struct train_log *log, const struct train_line *l)
+static void print_iteration(const struct train_line *l, int itra)
 {
     printf("Loaded: %f seconds\n", l->loaded_seconds);
     printf("%llu, %.3f: %f, %f avg, %g rate, %f seconds, %llu images", (unsigned long long)l->iteration,
            l->epoch, l->ce, l->ce_smooth, l->rate, l->seconds, (unsigned long long)l->seen);
-    if (log->itra && isfinite(l->match)) printf(", match %.6f, lambda %g", l->match, l->lambda);
-    if (log->itra && isfinite(l->match) && isfinite(l->match_share))
-        printf(", itra %.1f%%", 100 * l->match_share);
+    if (itra) printf(", match %.6f, lambda %g", l->match, l->lambda);
+    if (itra && isfinite(l->match_share)) printf(", itra %.1f%%", 100 * l->match_share);
     if (l->burn_in) printf(" (burn-in %llu/%d)", (unsigned long long)l->iteration, l->burn_in);
     putchar('\n');
 }
 
-static void print_eta(double seconds)
+static void print_progress(const struct train_line *l, int itra, int max_batches)
 {
-    long s = (long)(seconds + .5);
-    if (seconds >= 0) printf(", ETA %ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-}
-
-static void show_progress(struct train_log *log, const struct train_line *l)
-{
-    printf("\r%llu", (unsigned long long)l->iteration);
-    if (log->max_batches) printf("/%d", log->max_batches);
+    long eta = (long)(l->eta_seconds + .5);
+    printf("%llu", (unsigned long long)l->iteration);
+    if (max_batches) printf("/%d", max_batches);
     printf(", epoch %.2f: CE %.4f", l->epoch, l->ce_smooth);
-    if (log->itra && isfinite(l->match)) printf(", match %.4f", l->match);
+    if (itra) printf(", match %.4f", l->match);
     printf(", rate %g, %.0f images/s", l->rate, l->images_per_second);
-    print_eta(l->eta_seconds);
-    fputs("\033[K", stdout);
-    fflush(stdout);
-    log->console->line_open = 1;
+    if (l->eta_seconds >= 0) printf(", ETA %ld:%02ld:%02ld", eta / 3600, eta / 60 % 60, eta % 60);
+    console_end();
 }
 
 static void log_iteration(void *ctx, const struct train_line *l)
 {
     struct train_log *log = ctx;
-    if (!log->console->tty) {
-        print_iteration(log, l);
-        check_output(log);
-        return;
-    }
-    log->train_clock += l->loaded_seconds + l->seconds;
-    if (log->console->line_open && log->train_clock - log->shown < .1) return;
-    log->shown = log->train_clock;
-    show_progress(log, l);
+    const struct net *net = log->s->net;
+    int itra = net->wants.active && isfinite(l->match);
+    log->clock += l->loaded_seconds + l->seconds;
+    if (!log->s->console.tty)
+        print_iteration(l, itra);
+    else if (console_begin(&log->s->console, log->clock))
+        print_progress(l, itra, net->config.max_batches);
     check_output(log);
 }
 
 static void log_validation(void *ctx, const struct valid_line *l)
 {
     struct train_log *log = ctx;
-    console_clear(log->console);
+    console_clear(&log->s->console);
     printf("validation %llu, %.3f: top-1 %.6f, ", (unsigned long long)l->iteration, l->epoch, l->top1);
     if (l->top > 1) printf("top-%d %.6f, ", l->top, l->topk);
     printf("CE %.6f", l->ce);
@@ -116,19 +154,6 @@ static void log_validation(void *ctx, const struct valid_line *l)
 
 /* ---- the command ---- */
 
-struct training {
-    struct session s;
-    struct dataset *train, *valid;
-    char *base;
-};
-
-/* The cfg's name without folders, up to the first dot: Darknet's rule. */
-static char *base_of(const char *cfg)
-{
-    const char *slash = strrchr(cfg, '/'), *name = slash ? slash + 1 : cfg;
-    return mem_text(name, strcspn(name, "."));
-}
-
 static int check_flags(const struct cli *c, struct err *e)
 {
     if (c->resume && c->narg > 2)
@@ -138,58 +163,54 @@ static int check_flags(const struct cli *c, struct err *e)
     return OK;
 }
 
-static int open_data(struct training *t, struct err *e)
+static int open_data(struct session *s, struct err *e)
 {
-    const struct data_file *d = t->s.data;
-    struct augment checked; /* before anything is printed */
-    TRY(augment_from_net(t->s.net, &checked, e));
+    const struct data_file *d = s->data;
     TRY(folder_prepare(d->backup, e));
-    TRY(dataset_open(&t->train, d, SPLIT_TRAIN, &t->s.notes, e));
-    if (d->valid || d->holdout) return dataset_open(&t->valid, d, SPLIT_VALID, &t->s.notes, e);
-    note(&t->s.notes, "%s: no valid=: training runs without validation, and nothing is kept as best",
-         d->path);
+    TRY(dataset_open(&s->train, d, SPLIT_TRAIN, &s->notes, e));
+    if (d->valid || d->holdout) return dataset_open(&s->valid, d, SPLIT_VALID, &s->notes, e);
+    note(&s->notes, "%s: no valid=: training runs without validation, and nothing is kept as best", d->path);
     return OK;
 }
 
-static int train(struct training *t, const struct cli *c, struct err *e)
+static int train(struct session *s, const struct cli *c, struct err *e)
 {
-    struct train_log log = { .console = &t->s.console, .max_batches = t->s.net->config.max_batches };
+    TRY(check_flags(c, e));
+    TRY(session_open(s, c, c->arg[0], c->arg[1], e));
+    TRY(open_data(s, e));
+    /* The cfg's name without folders, up to the first dot: Darknet's rule. */
+    const char *slash = strrchr(c->arg[1], '/'), *name = slash ? slash + 1 : c->arg[1];
+    char base[NAME_MAX + 1]; /* long enough: the cfg is a file */
+    snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
+    struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
-    struct train_options o = { .base = t->base,
-                               .backup = t->s.data->backup,
+    struct train_options o = { .base = base,
+                               .backup = s->data->backup,
                                .resume = c->resume,
                                .clear = c->clear,
                                .weights = c->narg > 2 ? c->arg[2] : NULL,
                                .metrics = c->metrics,
-                               .workers = cli_workers(c),
-                               .top = cli_top(c, &t->s),
+                               .workers = session_workers(s),
+                               .top = session_top(s),
                                .stop = &stop_signal };
-    startup_lines(&t->s, c, t->base, t->train->n);
-    log.itra = startup_itra(&t->s);
+    print_plan(s, base);
+    print_itra(s);
     TRY(output_check(e));
     watch_signals();
-    int rc = trainer_run(t->s.net, t->s.data, t->train, t->valid, &o, &hooks, e);
-    console_clear(&t->s.console);
+    int rc = trainer_run(s->net, s->data, s->train, s->valid, &o, &hooks, e);
+    console_clear(&s->console);
     if (rc || !stop_signal) return rc;
     if (log.lost.code)
         return fail(e, E_FILE, "%.100s; stopped and saved: go on with -resume %s/%s_last.state", log.lost.msg,
-                    o.backup, o.base);
-    note(&t->s.notes, "stopped by a signal and saved: go on with -resume %s/%s_last.state", o.backup, o.base);
+                    o.backup, base);
+    note(&s->notes, "stopped by a signal and saved: go on with -resume %s/%s_last.state", o.backup, base);
     return 128 + (int)stop_signal; /* as a shell reports it, so that scripts stop too */
 }
 
 int cli_train(const struct cli *c, struct err *e)
 {
-    struct training t = { 0 };
-    TRY(check_flags(c, e));
-    t.base = base_of(c->arg[1]);
-    int rc =
-        t.base ? session_open(&t.s, c, c->arg[0], c->arg[1], e) : fail(e, E_MEM, "no memory for a file name");
-    if (!rc) rc = open_data(&t, e);
-    if (!rc) rc = train(&t, c, e);
-    dataset_close(t.valid);
-    dataset_close(t.train);
-    session_close(&t.s);
-    mem_free(t.base);
+    struct session s = { 0 };
+    int rc = train(&s, c, e);
+    session_close(&s);
     return rc;
 }
