@@ -5,13 +5,11 @@
 static int plan(struct backend *be, const struct act_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    (void)be;
     return ref_plan(p, d, sizeof *d, out, e);
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
-    (void)context;
     const struct act_desc *s = p->self;
     const real *from = x;
     real *to = y;
@@ -22,7 +20,6 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
                     const void *gy, void *gx, int add)
 {
-    (void)context;
     const struct act_desc *s = p->self;
     const real *in = x, *out = y, *g = gy;
     real *to = gx;

@@ -6,21 +6,19 @@
 struct center {
     struct backend *be;
     struct center_desc desc;
-    struct tensor in;
     size_t d;
 };
 
 static int plan(struct backend *be, const struct center_desc *d, struct op_plan *p, struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct center), e));
-    TRY(ref_bytes(d->in->shape, sizeof(real), &p->scratch_bytes, e));
-    *(struct center *)p->self = (struct center){ be, *d, *d->in, shape_row(d->in->shape) };
-    return OK;
+    *(struct center *)p->self = (struct center){ be, *d, shape_row(d->in->shape) };
+    return ref_bytes(d->in->shape, sizeof(real), &p->scratch_bytes, e);
 }
 
 static int read_features(const struct center *s, const void *x, int rows, real *h)
 {
-    struct tensor in = s->in;
+    struct tensor in = *s->desc.in;
     in.data = (void *)x;
     return s->be->ops->read(s->be, &in, 0, rows, h);
 }
@@ -47,13 +45,13 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     double total = 0;
     TRY(read_features(s, x, context->scored, context->scratch));
     if (!context->add && !reuse) move_centers(s, state);
-    for (size_t i = 0; i < (size_t)context->scored; i++) {
+    for (int i = 0; i < context->scored; i++, h += s->d) {
         const size_t j = (size_t)context->label[i];
         const real *c = state->centers + j * s->d;
         real *sum = state->sum + j * s->d;
         if (!reuse) state->count[j] += 1;
         for (size_t t = 0; t < s->d; t++) {
-            double z = (double)h[i * s->d + t] - (double)c[t];
+            double z = (double)h[t] - (double)c[t];
             total += z * z;
             if (!reuse) sum[t] -= (real)z;
         }
@@ -69,19 +67,16 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct center_desc *d = &s->desc;
     const struct step_state *now = context->state;
     const double lambda = d->lambda * warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
-    const size_t scored = (size_t)context->scored;
-    struct tensor to = s->in;
+    struct tensor to = *d->in;
     real *g = context->scratch;
     to.data = gx;
     TRY(read_features(s, x, context->scored, g));
-    for (size_t i = 0; i < scored; i++) {
-        const real *c = state->centers + (size_t)context->label[i] * s->d;
-        real *row = g + i * s->d;
+    for (int i = 0; i < d->rows_back; i++, g += s->d) {
+        const real *c = i < context->scored ? state->centers + (size_t)context->label[i] * s->d : NULL;
         for (size_t t = 0; t < s->d; t++)
-            row[t] = (real)(lambda * ((double)row[t] - (double)c[t]) / context->scored);
+            g[t] = (real)(c ? lambda * ((double)g[t] - (double)c[t]) / context->scored : 0);
     }
-    for (size_t i = scored * s->d; i < (size_t)d->rows_back * s->d; i++) g[i] = 0;
-    return s->be->ops->write(s->be, &to, 0, d->rows_back, g, add);
+    return s->be->ops->write(s->be, &to, 0, d->rows_back, context->scratch, add);
 }
 
 const struct center_ops ref_center = { plan, forward, backward };

@@ -10,7 +10,6 @@ struct concat {
 static int plan(struct backend *be, const struct concat_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    (void)be;
     TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(ptrdiff_t), e));
     struct concat *s = p->self;
     *s = (struct concat){ out->shape.n, d->rows_back, d->nin };
@@ -20,7 +19,6 @@ static int plan(struct backend *be, const struct concat_desc *d, struct tensor *
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *const *x, void *y)
 {
-    (void)context;
     const struct concat *s = p->self;
     real *to = y;
     for (int n = 0; n < s->rows; n++)
@@ -32,7 +30,6 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 static int backward(const struct op_plan *p, const struct op_context *context, const void *gy,
                     void *const *gx, const int *add)
 {
-    (void)context;
     const struct concat *s = p->self;
     const real *g = gy;
     for (int n = 0; n < s->rows_back; n++)

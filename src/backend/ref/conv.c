@@ -1,19 +1,22 @@
 /* Convolution, directly: for every plane of the result, the planes it depends on and the cells of the window
  * ("taps"). The innermost loops run along a row of pixels: simple to read, and they vectorise. */
 #include "backend/ops/conv.h"
+#include <string.h>
 #include "ref.h"
-
-struct conv {
-    struct linear_desc desc;
-    struct shape in, out;
-    int taps; /* of a window */
-};
 
 /* One cell of the window, and the outputs [y0, y1) x [x0, x1) for which it lies inside the image:
  * output (y, x) meets input (y * stride + dy, x * stride + dx). */
 struct tap {
     int y0, y1, x0, x1;
     int dy, dx;
+};
+
+struct conv {
+    struct linear_desc desc;
+    struct shape in, out;
+    int inputs, filters; /* of a group */
+    int taps;            /* of a window */
+    struct tap tap[];
 };
 
 /* Outputs [from, to) along one axis. */
@@ -25,150 +28,153 @@ static void inside(int shift, int stride, int in, int out, int *from, int *to)
     if (*to > out) *to = out;
 }
 
-static struct tap tap_at(const struct conv *s, int k)
-{
-    struct tap t = { .dy = k / s->desc.size - s->desc.pad, .dx = k % s->desc.size - s->desc.pad };
-    inside(t.dy, s->desc.stride, s->in.h, s->out.h, &t.y0, &t.y1);
-    inside(t.dx, s->desc.stride, s->in.w, s->out.w, &t.x0, &t.x1);
-    return t;
-}
-
 /* y += w * x, for one tap and a pair of planes. */
-static void tap_forward(const struct conv *s, struct tap t, double w, const real *restrict x,
+static void tap_forward(const struct conv *s, const struct tap *t, double w, const real *restrict x,
                         double *restrict y)
 {
-    for (int i = t.y0; i < t.y1; i++) {
-        const real *restrict from = x + (ptrdiff_t)(i * s->desc.stride + t.dy) * s->in.w;
+    for (int i = t->y0; i < t->y1; i++) {
+        const real *restrict from = x + (ptrdiff_t)(i * s->desc.stride + t->dy) * s->in.w;
         double *restrict to = y + (ptrdiff_t)i * s->out.w;
-        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j] += w * from[j * s->desc.stride + t.dx];
+        for (ptrdiff_t j = t->x0; j < t->x1; j++) to[j] += w * from[j * s->desc.stride + t->dx];
     }
 }
 
 /* gx += w * gy: the transpose. */
-static void tap_back(const struct conv *s, struct tap t, double w, const real *restrict gy,
+static void tap_back(const struct conv *s, const struct tap *t, double w, const real *restrict gy,
                      double *restrict gx)
 {
-    for (int i = t.y0; i < t.y1; i++) {
+    for (int i = t->y0; i < t->y1; i++) {
         const real *restrict from = gy + (ptrdiff_t)i * s->out.w;
-        double *restrict to = gx + (ptrdiff_t)(i * s->desc.stride + t.dy) * s->in.w;
-        for (ptrdiff_t j = t.x0; j < t.x1; j++) to[j * s->desc.stride + t.dx] += w * from[j];
+        double *restrict to = gx + (ptrdiff_t)(i * s->desc.stride + t->dy) * s->in.w;
+        for (ptrdiff_t j = t->x0; j < t->x1; j++) to[j * s->desc.stride + t->dx] += w * from[j];
     }
 }
 
 /* dLoss/dw of one tap, from one pair of planes: adds its parts to a row of out.w sums. */
-static void tap_weight(const struct conv *s, struct tap t, const real *restrict x, const real *restrict gy,
-                       double *restrict sum)
+static void tap_weight(const struct conv *s, const struct tap *t, const real *restrict x,
+                       const real *restrict gy, double *restrict sum)
 {
-    for (int i = t.y0; i < t.y1; i++) {
-        const real *restrict a = x + (ptrdiff_t)(i * s->desc.stride + t.dy) * s->in.w;
+    for (int i = t->y0; i < t->y1; i++) {
+        const real *restrict a = x + (ptrdiff_t)(i * s->desc.stride + t->dy) * s->in.w;
         const real *restrict b = gy + (ptrdiff_t)i * s->out.w;
-        for (ptrdiff_t j = t.x0; j < t.x1; j++) sum[j] += (double)a[j * s->desc.stride + t.dx] * b[j];
+        for (ptrdiff_t j = t->x0; j < t->x1; j++) sum[j] += (double)a[j * s->desc.stride + t->dx] * b[j];
     }
 }
 
-static int inputs_of_group(const struct conv *s) { return s->in.c / s->desc.groups; }
-static int filters_of_group(const struct conv *s) { return s->out.c / s->desc.groups; }
+static ptrdiff_t pixels(struct shape s) { return (ptrdiff_t)s.h * s.w; }
 
-/* Offset of the window for input c (counted within the group) of filter o. */
+/* Where the window of filter o over channel c lies, which is one of the filter's group. */
 static ptrdiff_t window(const struct conv *s, int o, int c)
 {
-    return ((ptrdiff_t)o * inputs_of_group(s) + c) * s->taps;
+    return ((ptrdiff_t)o * s->inputs + c % s->inputs) * s->taps;
 }
 
-static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
-                struct err *e)
+int ref_conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
+                  struct err *e)
 {
-    (void)be;
     struct shape in = d->in->shape, o = out->shape,
                  plane = { 1, 1, in.h > o.h ? in.h : o.h, in.w > o.w ? in.w : o.w };
-    const struct conv s = { *d, in, o, d->size * d->size };
-    TRY(ref_plan(p, &s, sizeof s, out, e));
-    if (d->groups < 1 || in.c % d->groups || o.c % d->groups)
-        return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
-                    d->groups, in.c, o.c);
-    TRY(ref_bytes((struct shape){ o.c, in.c / d->groups, d->size, d->size }, sizeof(real), &p->weight_bytes,
-                  e));
+    int taps = d->size * d->size;
+    TRY(op_plan_init(p, sizeof(struct conv) + (size_t)taps * sizeof(struct tap), e));
+    struct conv *s = p->self;
+    *s = (struct conv){ *d, in, o, in.c / d->groups, o.c / d->groups, taps };
+    for (int k = 0; k < taps; k++) {
+        struct tap *t = &s->tap[k];
+        t->dy = k / d->size - d->pad, t->dx = k % d->size - d->pad;
+        inside(t->dy, d->stride, in.h, o.h, &t->y0, &t->y1);
+        inside(t->dx, d->stride, in.w, o.w, &t->x0, &t->x1);
+    }
+    TRY(ref_tensor(out, e));
+    TRY(ref_bytes((struct shape){ o.c, s->inputs, d->size, d->size }, sizeof(real), &p->weight_bytes, e));
     p->fused = !d->train;
     return ref_bytes(plane, sizeof(double), &p->scratch_bytes, e); /* sums: of the output or of the input */
 }
 
-/* sum = plane o of row n of the result. */
-static void filter(const struct conv *s, int n, int o, const real *x, const real *w, double *sum)
+int ref_pack(const struct op_plan *p, const real *host, void *w)
 {
-    int first = o / filters_of_group(s) * inputs_of_group(s);
-    for (int c = 0; c < inputs_of_group(s); c++)
-        for (int k = 0; k < s->taps; k++)
-            tap_forward(s, tap_at(s, k), w[window(s, o, c) + k], x + ref_plane(s->in, n, first + c), sum);
+    memcpy(w, host, p->weight_bytes);
+    return OK;
 }
 
-static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
-                   const real *bias, void *y)
+int ref_unpack(const struct op_plan *p, const void *w, real *host)
+{
+    memcpy(host, w, p->weight_bytes);
+    return OK;
+}
+
+/* sum += plane o of row n of the result. */
+static void filter(const struct conv *s, int n, int o, const real *x, const real *w, double *sum)
+{
+    int first = o / s->filters * s->inputs;
+    for (int c = first; c < first + s->inputs; c++)
+        for (int k = 0; k < s->taps; k++)
+            tap_forward(s, &s->tap[k], w[window(s, o, c) + k], x + ref_plane(s->in, n, c), sum);
+}
+
+int ref_conv_forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                     const real *bias, void *y)
 {
     const struct conv *s = p->self;
     enum act act = s->desc.train ? ACT_LINEAR : s->desc.act;
     double *sum = context->scratch;
-    ptrdiff_t pixels = (ptrdiff_t)s->out.h * s->out.w;
     for (int n = 0; n < s->out.n; n++)
         for (int o = 0; o < s->out.c; o++) {
             real *to = (real *)y + ref_plane(s->out, n, o);
-            for (ptrdiff_t i = 0; i < pixels; i++) sum[i] = bias ? bias[o] : 0;
+            for (ptrdiff_t i = 0; i < pixels(s->out); i++) sum[i] = bias ? bias[o] : 0;
             filter(s, n, o, x, w, sum);
-            for (ptrdiff_t i = 0; i < pixels; i++) to[i] = act_apply(act, (real)sum[i]);
+            for (ptrdiff_t i = 0; i < pixels(s->out); i++) to[i] = act_apply(act, (real)sum[i]);
         }
     return OK;
 }
 
 static void back_data(const struct conv *s, const real *w, const real *gy, real *gx, double *sum)
 {
-    ptrdiff_t pixels = (ptrdiff_t)s->in.h * s->in.w;
     for (int n = 0; n < s->desc.rows_back; n++)
         for (int c = 0; c < s->in.c; c++) {
-            int group = c / inputs_of_group(s), first = group * filters_of_group(s);
-            for (ptrdiff_t i = 0; i < pixels; i++) sum[i] = 0;
-            for (int o = first; o < first + filters_of_group(s); o++)
-                for (int k = 0; k < s->taps; k++)
-                    tap_back(s, tap_at(s, k), w[window(s, o, c % inputs_of_group(s)) + k],
-                             gy + ref_plane(s->out, n, o), sum);
+            int first = c / s->inputs * s->filters;
             real *to = gx + ref_plane(s->in, n, c);
-            for (ptrdiff_t i = 0; i < pixels; i++) ref_put(&to[i], sum[i], s->desc.add_gx);
+            memset(sum, 0, (size_t)pixels(s->in) * sizeof *sum);
+            for (int o = first; o < first + s->filters; o++)
+                for (int k = 0; k < s->taps; k++)
+                    tap_back(s, &s->tap[k], w[window(s, o, c) + k], gy + ref_plane(s->out, n, o), sum);
+            for (ptrdiff_t i = 0; i < pixels(s->in); i++) ref_put(&to[i], sum[i], s->desc.add_gx);
         }
 }
 
-/* Of tap k of the window for input c (counted within the group) of filter o. */
+/* Of tap k of the window of filter o over channel c. */
 static double back_weight(const struct conv *s, int o, int c, int k, const real *x, const real *gy,
                           double *sum)
 {
-    int from = o / filters_of_group(s) * inputs_of_group(s) + c;
     double all = 0;
-    for (int j = 0; j < s->out.w; j++) sum[j] = 0;
+    memset(sum, 0, (size_t)s->out.w * sizeof *sum);
     for (int n = 0; n < s->desc.rows_back; n++)
-        tap_weight(s, tap_at(s, k), x + ref_plane(s->in, n, from), gy + ref_plane(s->out, n, o), sum);
+        tap_weight(s, &s->tap[k], x + ref_plane(s->in, n, c), gy + ref_plane(s->out, n, o), sum);
     for (int j = 0; j < s->out.w; j++) all += sum[j];
     return all;
 }
 
 static void back_weights(const struct conv *s, const real *x, const real *gy, real *gw, int add, double *sum)
 {
-    for (int o = 0; o < s->out.c; o++)
-        for (int c = 0; c < inputs_of_group(s); c++)
+    for (int o = 0; o < s->out.c; o++) {
+        int first = o / s->filters * s->inputs;
+        for (int c = first; c < first + s->inputs; c++)
             for (int k = 0; k < s->taps; k++)
                 ref_put(&gw[window(s, o, c) + k], back_weight(s, o, c, k, x, gy, sum), add);
+    }
 }
 
 static void back_bias(const struct conv *s, const real *gy, real *gbias, int add)
 {
     for (int o = 0; o < s->out.c; o++) {
         double sum = 0;
-        for (int n = 0; n < s->desc.rows_back; n++) {
-            const real *g = gy + ref_plane(s->out, n, o);
-            for (ptrdiff_t i = 0; i < (ptrdiff_t)s->out.h * s->out.w; i++) sum += g[i];
-        }
+        for (int n = 0; n < s->desc.rows_back; n++)
+            for (ptrdiff_t i = 0; i < pixels(s->out); i++) sum += gy[ref_plane(s->out, n, o) + i];
         ref_put(&gbias[o], sum, add);
     }
 }
 
-static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
-                    const void *gy, void *gx, void *gw, real *gbias)
+int ref_conv_backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                      const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct conv *s = p->self;
     if (gx) back_data(s, w, gy, gx, context->scratch);
@@ -177,4 +183,5 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return OK;
 }
 
-const struct conv_ops ref_conv = { { plan, ref_pack, ref_unpack, forward, backward } };
+const struct conv_ops ref_conv = { { ref_conv_plan, ref_pack, ref_unpack, ref_conv_forward,
+                                     ref_conv_backward } };

@@ -13,6 +13,7 @@
  * double, so that equal rows give exactly 0. s is data: no gradient passes through it. */
 #include "match.h"
 #include "ref.h"
+#include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
 
@@ -40,11 +41,9 @@ static size_t pair(int i, int j) { return pairs(j) + (size_t)i; }
 
 size_t match_bytes(int m)
 {
-    size_t doubles, pointers, bytes;
-    if (m < 0 || m > 1 << 24 || mem_mul(pairs(m), 2 * sizeof(double), &doubles) ||
-        mem_mul((size_t)m, 2 * sizeof(void *), &pointers) || mem_add(doubles, pointers, &bytes))
-        return 0;
-    return bytes + 1;
+    size_t doubles;
+    if (m < 0 || m > 1 << 24 || mem_mul(pairs(m) + (size_t)m, 2 * sizeof(double), &doubles)) return 0;
+    return doubles + 1;
 }
 
 WIDE static double distance(const real *a, const real *b, int d)
@@ -107,41 +106,20 @@ static int measure(const struct match_problem *m, struct pool *p)
     return finite ? OK : E_NUMBER;
 }
 
-/* Partial sort: the k-th smallest (from 0) goes to place k, smaller ones before it. Hoare's selection. */
-static double nth(double *v, size_t n, size_t k)
+static int ascending(const void *a, const void *b)
 {
-    size_t lo = 0, hi = n - 1;
-    while (lo < hi) {
-        double pivot = v[lo + (hi - lo) / 2];
-        size_t i = lo, j = hi;
-        for (;;) {
-            while (v[i] < pivot) i++;
-            while (v[j] > pivot) j--;
-            if (i >= j) break;
-            double z = v[i];
-            v[i++] = v[j];
-            v[j--] = z;
-        }
-        if (k <= j) /* everything up to j is <= pivot, everything behind it >= pivot */
-            hi = j;
-        else
-            lo = j + 1;
-    }
-    return v[k];
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-/* Median (numpy's: the mean of the two middle values), or the mean where it is 0. Reorders v. */
+/* Median (numpy's: the mean of the two middle values), or the mean where it is 0. Sorts v. */
 static double median(double *v, size_t n)
 {
     if (!n) return 0;
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += v[i];
-    double high = nth(v, n, n / 2), low = high;
-    if (n % 2 == 0) {
-        low = v[0];
-        for (size_t i = 1; i < n / 2; i++) low = v[i] > low ? v[i] : low;
-    }
-    double m = low + (high - low) / 2;
+    qsort(v, n, sizeof *v, ascending);
+    double low = v[(n - 1) / 2], high = v[n / 2], m = low + (high - low) / 2;
     return m > 0 ? m : sum / (double)n;
 }
 
@@ -237,13 +215,6 @@ static int match_pool(const struct match_problem *m, struct pool *p, double shar
     return OK;
 }
 
-static int all_finite(const struct match_half *half, int d)
-{
-    double zero = 0; /* stays 0 unless a feature is NaN or infinite */
-    for (size_t i = 0; i < (size_t)half->m * (size_t)d; i++) zero += (double)half->h[i] * 0;
-    return zero == 0;
-}
-
 /* K, the number of pools that Match is the mean of. */
 static int count_terms(const struct match_problem *m, struct pool *p)
 {
@@ -264,8 +235,10 @@ int match_compute(const struct match_problem *m, double *match)
     *match = 0;
     for (int s = 0; s < 2; s++) {
         const struct match_half *half = &m->half[s];
-        if (!all_finite(half, m->d)) return E_NUMBER;
-        if (half->g) memset(half->g, 0, (size_t)half->m * (size_t)m->d * sizeof *half->g);
+        size_t n = (size_t)half->m * (size_t)m->d;
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(half->h[i])) return E_NUMBER;
+        if (half->g) memset(half->g, 0, n * sizeof *half->g);
     }
     int terms = count_terms(m, &p);
     if (m->options.bandwidth == BANDWIDTH_POOLED && !m->reuse_sigma) TRY(pooled_median(m, &p, &common));
@@ -284,10 +257,7 @@ int match_compute(const struct match_problem *m, double *match)
 struct match {
     struct backend *be;
     struct match_desc desc;
-    struct tensor in;
     size_t d;
-    size_t kept_bytes; /* of the gradient */
-    int learners;      /* rows of the mini-batch that have a gradient in this pass */
     /* What reuse_detached takes from the pass before: */
     real *h;    /* features: m1 rows of S1, then those of S2 */
     int *label; /* of S2, where it comes from the memory */
@@ -303,18 +273,18 @@ static void release(void *self)
     mem_free(s->sigma);
 }
 
+/* Kept: the gradient. */
 static int plan(struct backend *be, const struct match_desc *d, struct op_plan *p, struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct match), e));
     struct match *s = p->self;
     const int rows = d->m1 + d->m2, learners = d->gradient_first ? d->m1 : rows;
-    *s = (struct match){ .be = be, .desc = *d, .in = *d->in, .d = shape_row(d->in->shape) };
-    s->kept_bytes = (size_t)(learners > d->rows_back ? learners : d->rows_back) * s->d * sizeof(real);
+    *s = (struct match){ .be = be, .desc = *d, .d = shape_row(d->in->shape) };
     s->h = mem_alloc((size_t)rows * s->d, sizeof *s->h);
     s->label = mem_alloc((size_t)d->m2, sizeof *s->label);
     s->sigma = mem_alloc((size_t)d->classes, sizeof *s->sigma);
     p->release = release;
-    p->kept_bytes = s->kept_bytes;
+    p->kept_bytes = (size_t)(learners > d->rows_back ? learners : d->rows_back) * s->d * sizeof(real);
     p->scratch_bytes = match_bytes(rows);
     if (p->scratch_bytes && s->h && s->label && s->sigma) return OK;
     return fail(e, E_MEM, "not enough memory to match %d rows of %zu features", rows, s->d);
@@ -339,7 +309,7 @@ static int collect(struct match *s, const struct op_context *context, const void
                    const struct match_memory *memory)
 {
     int reuse_s2 = context->reuse_detached && s->desc.gradient_first;
-    struct tensor in = s->in;
+    struct tensor in = *s->desc.in;
     in.data = (void *)x;
     TRY(s->be->ops->read(s->be, &in, 0, reuse_s2 ? s->desc.m1 : in.shape.n, s->h));
     if (!memory)
@@ -356,9 +326,9 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     const struct match_desc *d = &s->desc;
     const struct step_state *now = context->state;
     const int applies = now->iteration % (uint64_t)d->every == 0;
-    real *g = kept, *h2 = s->h + (size_t)d->m1 * s->d, *g2 = g + (size_t)d->m1 * s->d;
-    memset(g, 0, s->kept_bytes);
-    s->learners = 0;
+    const size_t s2 = (size_t)d->m1 * s->d;
+    real *g = kept;
+    memset(g, 0, p->kept_bytes);
     *match = -1;
     if (applies || memory) TRY(collect(s, context, x, memory));
     if (!applies || !s->m2) return OK;
@@ -367,7 +337,8 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         .classes = d->classes,
         .d = (int)s->d,
         .half = { { s->h, context->label, d->m1, g },
-                  { h2, memory ? s->label : context->label + d->m1, s->m2, d->gradient_first ? NULL : g2 } },
+                  { s->h + s2, memory ? s->label : context->label + d->m1, s->m2,
+                    d->gradient_first ? NULL : g + s2 } },
         .sigma = s->sigma,
         .reuse_sigma = context->reuse_detached,
         .threads = s->be->threads,
@@ -379,19 +350,17 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     }
     const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
     const real factor = (real)(d->lambda * share * d->every);
-    s->learners = d->gradient_first ? d->m1 : d->m1 + d->m2;
-    for (size_t i = 0; i < (size_t)s->learners * s->d; i++) g[i] *= factor;
+    for (size_t i = 0; i < p->kept_bytes / sizeof *g; i++) g[i] *= factor;
     return OK;
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *kept, void *gx,
                     int add)
 {
-    (void)context;
     const struct match *s = p->self;
-    struct tensor to = s->in;
+    struct tensor to = *s->desc.in;
     to.data = gx;
-    return s->be->ops->write(s->be, &to, 0, add ? s->learners : s->desc.rows_back, kept, add);
+    return s->be->ops->write(s->be, &to, 0, s->desc.rows_back, kept, add);
 }
 
 const struct match_ops ref_match = { plan, forward, backward };

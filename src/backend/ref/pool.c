@@ -11,7 +11,6 @@ struct pool {
 static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    (void)be;
     const struct pool s = { *d, d->in->shape, out->shape };
     TRY(ref_plan(p, &s, sizeof s, out, e));
     if (d->train && d->kind == POOL_MAX) TRY(ref_bytes(out->shape, sizeof(ptrdiff_t), &p->kept_bytes, e));
@@ -50,7 +49,6 @@ static void plane_max(const struct pool *s, const real *x, real *y, ptrdiff_t *w
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y,
                    void *kept)
 {
-    (void)context;
     const struct pool *s = p->self;
     for (ptrdiff_t k = 0; k < planes(s, s->in.n); k++) {
         const real *from = (const real *)x + k * pixels(s->in);
@@ -69,7 +67,6 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 static int backward(const struct op_plan *p, const struct op_context *context, const void *kept,
                     const void *gy, void *gx, int add)
 {
-    (void)context;
     const struct pool *s = p->self;
     for (ptrdiff_t k = 0; gx && k < planes(s, s->desc.rows_back); k++) {
         const real *g = (const real *)gy + k * pixels(s->out);

@@ -27,18 +27,6 @@ int ref_plan(struct op_plan *p, const void *self, size_t bytes, struct tensor *o
     return ref_tensor(out, e);
 }
 
-int ref_pack(const struct op_plan *p, const real *host, void *w)
-{
-    memcpy(w, host, p->weight_bytes);
-    return OK;
-}
-
-int ref_unpack(const struct op_plan *p, const void *w, real *host)
-{
-    memcpy(host, w, p->weight_bytes);
-    return OK;
-}
-
 static const char *version(void)
 {
     return sizeof(real) == sizeof(double) ? "plain C, double precision" : "plain C, single precision";
@@ -53,35 +41,24 @@ static int open_device(struct backend *be, int index, struct err *e)
 
 static void close_device(struct backend *be) { (void)be; }
 
-static size_t free_bytes(struct backend *be)
-{
-    (void)be;
-    return mem_free_bytes();
-}
+static size_t free_bytes(struct backend *be) { return mem_free_bytes(); }
 
 static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
 {
-    (void)be;
     *out = mem_alloc(bytes, 1);
     return *out ? OK : fail(e, E_MEM, "cannot allocate %zu bytes of memory: lower batch", bytes);
 }
 
-static void release(struct backend *be, void *p)
-{
-    (void)be;
-    mem_free(p);
-}
+static void release(struct backend *be, void *p) { mem_free(p); }
 
 static int copy(struct backend *be, void *to, const void *from, size_t bytes)
 {
-    (void)be;
     memcpy(to, from, bytes);
     return OK;
 }
 
 static int read_rows(struct backend *be, const struct tensor *t, int row, int rows, real *host)
 {
-    (void)be;
     memcpy(host, (const real *)t->data + ref_rows(t->shape, row),
            (size_t)ref_rows(t->shape, rows) * sizeof *host);
     return OK;
@@ -89,23 +66,14 @@ static int read_rows(struct backend *be, const struct tensor *t, int row, int ro
 
 static int write_rows(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
 {
-    (void)be;
     real *to = (real *)t->data + ref_rows(t->shape, row);
     for (ptrdiff_t i = 0; i < ref_rows(t->shape, rows); i++) ref_put(&to[i], host[i], add);
     return OK;
 }
 
-static int sync_device(struct backend *be, struct err *e)
-{
-    (void)be, (void)e;
-    return OK;
-}
+static int sync_device(struct backend *be, struct err *e) { return OK; }
 
-static int image(struct backend *be, struct tensor *t, struct err *e)
-{
-    (void)be;
-    return ref_tensor(t, e);
-}
+static int image(struct backend *be, struct tensor *t, struct err *e) { return ref_tensor(t, e); }
 
 #define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
 #include "ops_ref.inc"

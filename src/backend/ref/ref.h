@@ -4,8 +4,11 @@
 #ifndef REF_REF_H
 #define REF_REF_H
 #include <stddef.h>
-#include "backend/backend.h"
+#include "backend/linear.h"
 #include "backend/scalar.h"
+
+/* The signatures are every backend's: here few operations look at the device or the context. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* *bytes = size of a dense array of this shape, `each` bytes an element. */
 int ref_bytes(struct shape, size_t each, size_t *bytes, struct err *);
@@ -16,9 +19,15 @@ int ref_tensor(struct tensor *, struct err *);
 /* Gives a plan a copy of its private struct; sets layout and bytes of an output whose shape is set. */
 int ref_plan(struct op_plan *, const void *self, size_t bytes, struct tensor *out, struct err *);
 
-/* Convolution and dense: packed weights are the host's. */
+/* The convolution, for dense too. Packed weights are as on the host. */
+int ref_conv_plan(struct backend *, const struct linear_desc *, struct tensor *out, struct op_plan *,
+                  struct err *);
 int ref_pack(const struct op_plan *, const real *host, void *w);
 int ref_unpack(const struct op_plan *, const void *w, real *host);
+int ref_conv_forward(const struct op_plan *, const struct op_context *, const void *x, const void *w,
+                     const real *bias, void *y);
+int ref_conv_backward(const struct op_plan *, const struct op_context *, const void *x, const void *w,
+                      const void *gy, void *gx, void *gw, real *gbias);
 
 /* Offset of the plane of channel c of row n. */
 static inline ptrdiff_t ref_plane(struct shape s, int n, int c)

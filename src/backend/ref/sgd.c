@@ -11,7 +11,6 @@ struct sgd {
 
 static int plan(struct backend *be, const struct sgd_desc *d, struct op_plan *p, struct err *e)
 {
-    (void)be;
     TRY(op_plan_init(p, sizeof(struct sgd) + (size_t)d->n * sizeof *d->item, e));
     struct sgd *s = p->self;
     *s = (struct sgd){ d->momentum, d->average, d->n };
@@ -37,20 +36,15 @@ static int update(const struct op_plan *p, const struct step_state *state)
     return OK;
 }
 
-static int finite_all(const struct sgd_item *i)
-{
-    const real *x = i->g;
-    for (size_t k = 0; k < i->bytes / sizeof(real); k++)
-        if (!isfinite(x[k])) return 0;
-    return 1;
-}
-
 static int check(const struct op_plan *p, int *bad)
 {
     const struct sgd *s = p->self;
     *bad = -1;
-    for (int i = 0; i < s->n && *bad < 0; i++)
-        if (!finite_all(&s->item[i])) *bad = i;
+    for (int i = 0; i < s->n && *bad < 0; i++) {
+        const real *g = s->item[i].g;
+        for (size_t k = 0; k < s->item[i].bytes / sizeof *g; k++)
+            if (!isfinite(g[k])) *bad = i;
+    }
     return OK;
 }
 

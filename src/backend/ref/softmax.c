@@ -14,13 +14,8 @@ struct softmax {
 static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    (void)be;
-    TRY(op_plan_init(p, sizeof(struct softmax), e));
     ptrdiff_t k = (ptrdiff_t)shape_row(d->in->shape);
-    if (d->groups < 1 || k % d->groups)
-        return fail(e, E_ARG, "softmax: groups=%d does not divide the %td inputs", d->groups, k);
-    TRY(ref_tensor(out, e));
-    *(struct softmax *)p->self = (struct softmax){
+    const struct softmax s = {
         .rows = d->in->shape.n,
         .rows_back = d->rows_back,
         .groups = d->groups,
@@ -29,34 +24,30 @@ static int plan(struct backend *be, const struct softmax_desc *d, struct tensor 
         .on = 1 - d->smooth,
         .off = k > 1 ? d->smooth / (double)(k - 1) : 0,
     };
-    return OK;
+    return ref_plan(p, &s, sizeof s, out, e);
 }
 
-enum { NO_LABEL = -1 };
-
-static double truth(const struct softmax *s, ptrdiff_t class, int label)
+/* Truth of the k-th class of a group, the groups of all rows being counted; 0 in rows without a label. */
+static double truth(const struct softmax *s, const struct op_context *context, ptrdiff_t group, ptrdiff_t k)
 {
-    if (label == NO_LABEL) return 0;
-    return class == label ? s->on : s->off;
+    ptrdiff_t row = group / s->groups, class = group % s->groups * s->length + k;
+    if (!context->label || row >= context->scored) return 0;
+    return class == context->label[row] ? s->on : s->off;
 }
 
-/* Fills p for the group that starts at class `first`; returns its part of the loss. */
-static double group_forward(const struct softmax *s, ptrdiff_t first, const real *x, int label, real *p)
+/* Fills p for a group; returns its part of the loss. */
+static double group_forward(const struct softmax *s, const struct op_context *context, ptrdiff_t group,
+                            const real *x, real *p)
 {
     double max = x[0], sum = 0, loss = 0;
     for (ptrdiff_t k = 1; k < s->length; k++) max = x[k] > max ? x[k] : max;
     for (ptrdiff_t k = 0; k < s->length; k++) sum += exp((x[k] - max) / s->temperature);
     for (ptrdiff_t k = 0; k < s->length; k++) {
-        double z = (x[k] - max) / s->temperature, t = truth(s, first + k, label);
+        double z = (x[k] - max) / s->temperature, t = truth(s, context, group, k);
         p[k] = (real)(exp(z) / sum);
         if (t != 0) loss -= t * (z - log(sum));
     }
     return loss;
-}
-
-static int label_of(const struct op_context *context, int row)
-{
-    return context->label && row < context->scored ? context->label[row] : NO_LABEL;
 }
 
 static int forward(const struct op_plan *made, const struct op_context *context, const void *x, void *p,
@@ -64,26 +55,24 @@ static int forward(const struct op_plan *made, const struct op_context *context,
 {
     const struct softmax *s = made->self;
     double total = 0;
-    for (int n = 0; n < s->rows; n++)
-        for (int g = 0; g < s->groups; g++) {
-            ptrdiff_t first = g * s->length, at = n * s->groups * s->length + first;
-            total += group_forward(s, first, (const real *)x + at, label_of(context, n), (real *)p + at);
-        }
+    for (ptrdiff_t i = 0; i < (ptrdiff_t)s->rows * s->groups; i++)
+        total += group_forward(s, context, i, (const real *)x + i * s->length, (real *)p + i * s->length);
     if (context->label) *loss = total;
     return OK;
 }
 
-/* gx (+)= the gradient of weight * loss, and of what follows p (gy may be NULL). */
-static void group_back(const struct softmax *s, ptrdiff_t first, const real *p, int label, double weight,
-                       const real *gy, real *gx, int add)
+/* gx (+)= the gradient of the loss, a mean over the scored rows, and of what follows p (gy may be NULL). */
+static void group_back(const struct softmax *s, const struct op_context *context, ptrdiff_t group,
+                       const real *p, const real *gy, real *gx, int add)
 {
-    double dot = 0, sum = 0;
+    double dot = 0, sum = 0; /* sum of the truth */
     for (ptrdiff_t k = 0; k < s->length; k++) {
         if (gy) dot += (double)gy[k] * p[k];
-        sum += truth(s, first + k, label);
+        sum += truth(s, context, group, k);
     }
+    double weight = sum != 0 ? 1.0 / context->scored : 0;
     for (ptrdiff_t k = 0; k < s->length; k++) {
-        double g = weight * (sum * p[k] - truth(s, first + k, label));
+        double g = weight * (sum * p[k] - truth(s, context, group, k));
         if (gy) g += p[k] * (gy[k] - dot);
         ref_put(&gx[k], g / s->temperature, add);
     }
@@ -93,13 +82,11 @@ static int backward(const struct op_plan *made, const struct op_context *context
                     const void *gy, void *gx, int add)
 {
     const struct softmax *s = made->self;
-    for (int n = 0; gx && n < s->rows_back; n++)
-        for (int g = 0; g < s->groups; g++) {
-            ptrdiff_t first = g * s->length, at = n * s->groups * s->length + first;
-            int l = label_of(context, n);
-            group_back(s, first, (const real *)p + at, l, l == NO_LABEL ? 0 : 1.0 / context->scored,
-                       gy ? (const real *)gy + at : NULL, (real *)gx + at, add);
-        }
+    for (ptrdiff_t i = 0; gx && i < (ptrdiff_t)s->rows_back * s->groups; i++) {
+        ptrdiff_t at = i * s->length;
+        group_back(s, context, i, (const real *)p + at, gy ? (const real *)gy + at : NULL, (real *)gx + at,
+                   add);
+    }
     return OK;
 }
 
