@@ -79,6 +79,9 @@ COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(call on,DOU
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
 ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) -isystem $(OPENCV_INCLUDE) $(CXXFLAGS)
+# Kernels on the host.
+ALL_KERNELFLAGS := -std=c++17 $(filter-out %-prototypes -Wpedantic,$(WARN)) -Wno-missing-field-initializers -fno-exceptions \
+                   $(COMMON) $(CXXFLAGS)
 CUDA_INCLUDE := -isystem $(CUDNN)/include -isystem $(CUDA)/include
 CUDA_DIRS    := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
 CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
@@ -109,7 +112,8 @@ text.backends.inc  := 'BACKEND(%s)\n' $(BACKENDS)
 text.decoders.inc  := 'DECODER(%s)\n' $(DECODERS)
 text.ops.inc       := 'OPERATION(%s)\n' $(OPERATIONS)
 $(foreach b,$(BACKENDS),$(eval text.ops_$(b).inc := 'OPERATION(%s, %s)\n' $(foreach o,$(OPERATIONS),$(addprefix $(o) ,$(call provider,$(b),$(o))))))
-text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV,$(call quoted,$(CXX) $(ALL_CXXFLAGS)))
+text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV,$(call quoted,$(CXX) $(ALL_CXXFLAGS))) \
+                      $(call on_host,$(call quoted,$(CXX) $(ALL_KERNELFLAGS)))
 text.toolkit.flags := '%s\n' $(call quoted,$(NVCC) $(NVCC_FLAGS) $(CUDA_INCLUDE))
 text.link.flags    := '%s\n' $(call quoted,$(CC) $(APP_OBJ) $(LIB_OBJ) $(LDLIBS))
 REGISTRIES := $(addprefix $(B)/,layers.inc backends.inc decoders.inc ops.inc $(BACKENDS:%=ops_%.inc))
@@ -144,7 +148,7 @@ $(B)/%.cu.o: %.cu | $(B)/headers $(REGISTRIES)
 else
 $(B)/%.cu.o: %.cu $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ -x c $<
+	$(CXX) $(ALL_KERNELFLAGS) -c -o $@ -x c++ $<
 endif
 ifeq ($(TURBOJPEG),1) # the library itself does not tell
 $(B)/src/data/decoders/turbojpeg.o: ALL_CFLAGS += -DTURBOJPEG_RELEASE='"$(shell pkg-config --modversion libturbojpeg 2>/dev/null)"'

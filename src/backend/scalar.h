@@ -1,13 +1,13 @@
 /* Maths of one number, said once for every device: activations, their slopes, and what dropout keeps.
- * Plain C, and CUDA C++ under nvcc.
+ * Plain C, and C++ in kernels.
  *
  * Formulas and constants are Darknet's (the rounded ones of gelu and selu too). Slopes are the exact
  * derivatives; at kinks they are Darknet's: relu 0 at 0, hardtan 1 only inside (-1, 1), elu 1 at 0.
  * Comparisons are written so that a NaN stays one: max(0, x) as x > 0 ? x : 0 would hide it. */
 #ifndef BACKEND_SCALAR_H
 #define BACKEND_SCALAR_H
-#ifdef __CUDACC__
-#include <math.h> /* nvcc overloads it for float and double */
+#ifdef __cplusplus
+#include <math.h> /* which C++ overloads for float and double */
 #else
 #include <tgmath.h>
 #endif

@@ -17,7 +17,7 @@ few_registers() { # few_registers FILE PATTERN: its kernels of that name take 64
         name && match($0, /Used [0-9]+/) { n++; if (substr($0, RSTART + 5, RLENGTH - 5) > 64) { print name, $0; bad = 1 } }
         END { exit bad || !n }' "$work/ptxas"
 }
-check "norm: the blocks of a launch fit on the device together" few_registers norm '(measure|apply|sums|back)_[a-z]*_?[fb][148]'
+check "norm: the blocks of a launch fit on the device together" few_registers norm '[0-9](measure|apply|sums|back)ILi'
 check "softmax: a block of 1024 threads can be launched" few_registers softmax classify
 
 # The host computes the same to the bit: the running CE that a resumed run begins with, and images.

@@ -9,7 +9,7 @@ struct activation {
     size_t n, n_back; /* numbers, forward and backward */
 };
 
-DEVICE void act(int bf16, unsigned V, enum act a, const void *x, void *y, size_t n)
+template <int bf16, unsigned V> KERNEL(act, enum act a, const void *x, void *y, size_t n)
 {
     PHASE GRID_LOOP(i, n / V)
     {
@@ -19,11 +19,10 @@ DEVICE void act(int bf16, unsigned V, enum act a, const void *x, void *y, size_t
         store(bf16, V, y, i * V, f);
     }
 }
-FOUR_KERNELS(act, LIST(enum act a, const void *x, void *y, size_t n), LIST(a, x, y, n))
 
 /* z: the input or the output of the activation, whichever its slope is computed from. */
-DEVICE void act_back(int bf16, unsigned V, enum act a, int from_output, const void *z, const void *gy,
-                     void *gx, size_t n, int add)
+template <int bf16, unsigned V>
+KERNEL(act_back, enum act a, int from_output, const void *z, const void *gy, void *gx, size_t n, int add)
 {
     PHASE GRID_LOOP(i, n / V)
     {
@@ -34,9 +33,6 @@ DEVICE void act_back(int bf16, unsigned V, enum act a, int from_output, const vo
         put(bf16, V, gx, i * V, g, add);
     }
 }
-FOUR_KERNELS(act_back,
-             LIST(enum act a, int from_output, const void *z, const void *gy, void *gx, size_t n, int add),
-             LIST(a, from_output, z, gy, gx, n, add))
 
 static int plan(struct backend *be, const struct act_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
@@ -51,19 +47,17 @@ static int plan(struct backend *be, const struct act_desc *d, struct tensor *out
     return cuda_tensor(out, cuda_is_bf16(d->in), e);
 }
 
-static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
+static int forward(const struct op_plan *p, const struct op_context *, const void *x, void *y)
 {
-    (void)context;
     const struct activation *s = (const struct activation *)p->self;
     const unsigned V = cuda_vector(s->bf16, s->n);
     LAUNCH_ITEMS(s->cu, act, s->bf16, V, s->n / V, s->act, x, y, s->n);
     return OK;
 }
 
-static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
+static int backward(const struct op_plan *p, const struct op_context *, const void *x, const void *y,
                     const void *gy, void *gx, int add)
 {
-    (void)context;
     const struct activation *s = (const struct activation *)p->self;
     const unsigned V = cuda_vector(s->bf16, s->n_back);
     const int from_output = act_from_output(s->act);

@@ -90,17 +90,16 @@ static int plan(struct backend *be, const struct center_desc *d, struct op_plan 
 {
     TRY(op_plan_init(p, sizeof(struct center), e));
     struct center *s = (struct center *)p->self;
-    const unsigned row = (unsigned)shape_row(d->in->shape);
-    *s = (struct center){ .cu = cuda_of(be),
-                          .bf16 = cuda_is_bf16(d->in),
-                          .classes = d->classes,
-                          .d = row,
-                          .c = (unsigned)d->in->shape.c,
-                          .rows_back = (unsigned)d->rows_back,
-                          .parts = (row + FEATURES - 1) / FEATURES,
-                          .lambda = d->lambda,
-                          .warmup = d->warmup,
-                          .alpha = d->alpha };
+    s->cu = cuda_of(be);
+    s->bf16 = cuda_is_bf16(d->in);
+    s->classes = d->classes;
+    s->d = (unsigned)shape_row(d->in->shape);
+    s->c = d->in->shape.c;
+    s->rows_back = d->rows_back;
+    s->parts = (s->d + FEATURES - 1) / FEATURES;
+    s->lambda = d->lambda;
+    s->warmup = d->warmup;
+    s->alpha = d->alpha;
     p->scratch_bytes = (size_t)d->classes * s->parts * sizeof(double);
     return OK;
 }
@@ -110,11 +109,11 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 {
     const struct center *s = (const struct center *)p->self;
     const int reuse = context->reuse_detached, move = !context->add && !reuse;
-    const unsigned scored = (unsigned)context->scored;
     double *part = (double *)context->scratch;
-    LAUNCH(s->cu, pull, s->classes, s->parts, FEATURES, *s, x, context->label, scored, move, reuse, *state,
-           part);
-    LAUNCH(s->cu, finish, 1, 1, THREADS, *s, context->label, scored, move, reuse, state->count, part, loss);
+    LAUNCH(s->cu, pull, s->classes, s->parts, FEATURES, *s, x, context->label, context->scored, move, reuse,
+           *state, part);
+    LAUNCH(s->cu, finish, 1, 1, THREADS, *s, context->label, context->scored, move, reuse, state->count, part,
+           loss);
     return OK;
 }
 
@@ -124,7 +123,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct center *s = (const struct center *)p->self;
     const size_t n = (size_t)s->rows_back * s->d;
     LAUNCH(s->cu, pull_back, blocks_for(s->cu, n), 1, THREADS, *s, context->state, x, context->label,
-           (unsigned)context->scored, state->centers, gx, n, add);
+           context->scored, state->centers, gx, n, add);
     return OK;
 }
 

@@ -9,15 +9,16 @@ struct concat_part { /* an input */
 
 struct concat {
     const struct cuda *cu;
-    int bf16;                          /* the output is */
-    size_t rows, rows_back, pixels, c; /* pixels of a row, channels of the output */
+    int bf16;                      /* the output is */
+    size_t pixels, pixels_back, c; /* of all rows, forward and backward; channels of the output */
     int nin;
     struct concat_part part[];
 };
 
 /* Channels of pixels between tensors of pitch pf and pt channels. */
-DEVICE void channels(int bf16, unsigned V, const void *from, unsigned pf, int to_bf16, void *to, unsigned pt,
-                     unsigned c, size_t items, int add)
+template <int bf16, unsigned V>
+KERNEL(channels, const void *from, unsigned pf, int to_bf16, void *to, unsigned pt, unsigned c, size_t items,
+       int add)
 {
     PHASE GRID_LOOP(i, items)
     {
@@ -28,10 +29,6 @@ DEVICE void channels(int bf16, unsigned V, const void *from, unsigned pf, int to
         put(V > 1 ? bf16 : to_bf16, V, to, pixel * pt + at, f, add);
     }
 }
-FOUR_KERNELS(channels,
-             LIST(const void *from, unsigned pf, int to_bf16, void *to, unsigned pt, unsigned c, size_t items,
-                  int add),
-             LIST(from, pf, to_bf16, to, pt, c, items, add))
 
 /* An input, or the place in the output of one: channel `first` of `pitch`. */
 struct place {
@@ -40,12 +37,12 @@ struct place {
     size_t pitch, first;
 };
 
-static int copy(const struct concat *s, struct place from, struct place to, size_t c, size_t rows, int add)
+static int copy(const struct concat *s, struct place from, struct place to, size_t c, size_t pixels, int add)
 {
     const int wide = from.bf16 == to.bf16 && cuda_vector(to.bf16, c) > 1 && cuda_vector(to.bf16, s->c) > 1 &&
                      cuda_vector(to.bf16, from.first + to.first) > 1;
     const unsigned V = wide ? cuda_vector(to.bf16, c) : 1;
-    const size_t items = rows * s->pixels * (c / V);
+    const size_t items = pixels * (c / V);
     LAUNCH_ITEMS(s->cu, channels, from.bf16, V, items,
                  (const char *)from.data + from.first * cuda_element(from.bf16), (unsigned)from.pitch,
                  to.bf16, (char *)to.data + to.first * cuda_element(to.bf16), (unsigned)to.pitch, (unsigned)c,
@@ -56,45 +53,42 @@ static int copy(const struct concat *s, struct place from, struct place to, size
 static int plan(struct backend *be, const struct concat_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(struct concat_part), e));
+    TRY(op_plan_init(p, sizeof(struct concat) + d->nin * sizeof(struct concat_part), e));
     TRY(cuda_tensor(out, cuda_is_bf16(d->in[0]), e));
     struct concat *s = (struct concat *)p->self;
     s->cu = cuda_of(be);
     s->bf16 = cuda_is_bf16(d->in[0]);
-    s->rows = (size_t)out->shape.n;
-    s->rows_back = (size_t)d->rows_back;
+    s->c = out->shape.c;
+    s->pixels = shape_count(out->shape) / s->c;
+    s->pixels_back = s->pixels / out->shape.n * d->rows_back;
     s->nin = d->nin;
-    s->c = (size_t)out->shape.c;
-    s->pixels = (size_t)out->shape.h * (size_t)out->shape.w;
     for (int i = 0; i < d->nin; i++)
         s->part[i] = (struct concat_part){ (size_t)d->in[i]->shape.c, cuda_is_bf16(d->in[i]) };
     return OK;
 }
 
-static int forward(const struct op_plan *p, const struct op_context *context, const void *const *x, void *y)
+static int forward(const struct op_plan *p, const struct op_context *, const void *const *x, void *y)
 {
-    (void)context;
     const struct concat *s = (const struct concat *)p->self;
     size_t first = 0;
     for (int i = 0; i < s->nin; first += s->part[i++].c) {
         const struct concat_part *part = &s->part[i];
-        TRY(copy(s, (struct place){ (void *)(uintptr_t)x[i], part->bf16, part->c, 0 },
-                 (struct place){ y, s->bf16, s->c, first }, part->c, s->rows, 0));
+        TRY(copy(s, (struct place){ (void *)x[i], part->bf16, part->c, 0 },
+                 (struct place){ y, s->bf16, s->c, first }, part->c, s->pixels, 0));
     }
     return OK;
 }
 
-static int backward(const struct op_plan *p, const struct op_context *context, const void *gy,
-                    void *const *gx, const int *add)
+static int backward(const struct op_plan *p, const struct op_context *, const void *gy, void *const *gx,
+                    const int *add)
 {
-    (void)context;
     const struct concat *s = (const struct concat *)p->self;
     size_t first = 0;
     for (int i = 0; i < s->nin; first += s->part[i++].c) {
         const struct concat_part *part = &s->part[i];
         if (!gx[i]) continue;
-        TRY(copy(s, (struct place){ (void *)(uintptr_t)gy, s->bf16, s->c, first },
-                 (struct place){ gx[i], part->bf16, part->c, 0 }, part->c, s->rows_back, add[i]));
+        TRY(copy(s, (struct place){ (void *)gy, s->bf16, s->c, first },
+                 (struct place){ gx[i], part->bf16, part->c, 0 }, part->c, s->pixels_back, add[i]));
     }
     return OK;
 }

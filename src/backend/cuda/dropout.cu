@@ -30,12 +30,12 @@ KERNEL(drop, struct dropout d, const struct step_state *state, const void *x, vo
 static int plan(struct backend *be, const struct dropout_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    const size_t row = shape_row(d->in->shape), c = (size_t)d->in->shape.c;
+    const size_t row = shape_row(d->in->shape), c = d->in->shape.c;
     TRY(op_plan_init(p, sizeof(struct dropout), e));
     *(struct dropout *)p->self = (struct dropout){ .cu = cuda_of(be),
                                                    .bf16 = cuda_is_bf16(d->in),
                                                    .n = shape_count(d->in->shape),
-                                                   .n_back = row * (size_t)d->rows_back,
+                                                   .n_back = row * d->rows_back,
                                                    .c = c,
                                                    .hw = row / c,
                                                    .probability = d->probability,

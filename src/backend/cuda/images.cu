@@ -5,36 +5,29 @@
 
 enum { CHANNELS = 4 }; /* at most */
 
-struct table {
-    const uint8_t *pixels; /* device: n x c x h x w */
-    int n, c, h, w;
+struct images {
+    struct cuda *cu;
+    uint8_t *pixels; /* device: n x c x h x w */
+    int c, h, w;
     float mean[CHANNELS], scale[CHANNELS];
 };
 
-struct images {
-    struct cuda *cu;
-    struct table t;
-};
-
 /* Number `i` of a row: pixel i / c, channel i % c. */
-DEVICE float seen(const struct table *t, const struct crop *v, size_t i)
+DEVICE float seen(const struct images *t, const struct crop *v, size_t i)
 {
-    const int k = (int)(i % (size_t)t->c), at = (int)(i / (size_t)t->c), x = at % t->w;
+    const int k = (int)(i % t->c), at = (int)(i / t->c), x = at % t->w;
     const int col = (v->mirror ? t->w - 1 - x : x) + v->left, row = at / t->w + v->top;
     float f = 0;
     if (row >= 0 && row < t->h && col >= 0 && col < t->w)
-        f = (float)t->pixels[(((size_t)v->image * (size_t)t->c + (size_t)k) * (size_t)t->h + (size_t)row) *
-                                 (size_t)t->w +
-                             (size_t)col] /
-            255.f;
+        f = (float)t->pixels[(((size_t)v->image * t->c + k) * t->h + row) * t->w + col] / 255.f;
     return (f - t->mean[k]) * t->scale[k];
 }
 
-KERNEL(show, struct table t, const struct crop *crop, int bf16, void *x, size_t count)
+KERNEL(show, struct images t, const struct crop *crop, int bf16, void *x, size_t count)
 {
     PHASE
     {
-        const size_t row = (size_t)t.c * (size_t)t.h * (size_t)t.w;
+        const size_t row = (size_t)t.c * t.h * t.w;
         GRID_LOOP(i, count)
         {
             float f = seen(&t, &crop[i / row], i % row);
@@ -46,9 +39,9 @@ KERNEL(show, struct table t, const struct crop *crop, int bf16, void *x, size_t 
 static int show_images(const struct op_plan *p, const struct crop *crop, int rows, struct tensor *to)
 {
     const struct images *s = (const struct images *)p->self;
-    const size_t count = (size_t)rows * (size_t)s->t.c * (size_t)s->t.h * (size_t)s->t.w;
+    const size_t count = (size_t)rows * s->c * s->h * s->w;
     if (count)
-        LAUNCH(s->cu, show, blocks_for(s->cu, count), 1, THREADS, s->t, crop, cuda_is_bf16(to), to->data,
+        LAUNCH(s->cu, show, blocks_for(s->cu, count), 1, THREADS, *s, crop, cuda_is_bf16(to), to->data,
                count);
     return OK;
 }
@@ -57,7 +50,7 @@ static void release(void *self)
 {
     struct images *s = (struct images *)self;
     dev_sync(s->cu->stream, NULL);
-    dev_free((void *)(uintptr_t)s->t.pixels);
+    dev_free(s->pixels);
 }
 
 static int plan(struct backend *be, const struct images_desc *d, struct op_plan *p, struct err *e)
@@ -67,15 +60,14 @@ static int plan(struct backend *be, const struct images_desc *d, struct op_plan 
     struct images *s = (struct images *)p->self;
     p->release = release;
     s->cu = cuda_of(be);
-    s->t = (struct table){ .n = d->n, .c = d->c, .h = d->h, .w = d->w };
-    for (int k = 0; k < d->c; k++) {
-        s->t.mean[k] = d->mean[k];
-        s->t.scale[k] = d->scale[k];
-    }
-    const size_t bytes = (size_t)d->n * (size_t)d->c * (size_t)d->h * (size_t)d->w;
+    s->c = d->c;
+    s->h = d->h;
+    s->w = d->w;
+    memcpy(s->mean, d->mean, d->c * sizeof *s->mean);
+    memcpy(s->scale, d->scale, d->c * sizeof *s->scale);
     void *pixels;
-    int rc = cuda_copy_of(s->cu, d->pixels, bytes, &pixels, e);
-    s->t.pixels = (const uint8_t *)pixels;
+    int rc = cuda_copy_of(s->cu, d->pixels, (size_t)d->n * d->c * d->h * d->w, &pixels, e);
+    s->pixels = (uint8_t *)pixels;
     return rc;
 }
 

@@ -1,9 +1,8 @@
-/* One kernel source, two builds. What else a .cu contains, the plans, is C that a C++ compiler takes as well:
- * void pointers are cast.
+/* One kernel source, two builds. A .cu is C++ of a plain kind: of what C lacks it uses templates only.
  *
- * nvcc: the macros are CUDA. A C compiler (make GPU=host): a block runs in one host thread, a PHASE is a loop
- * over the threads of the block, and its end is the barrier. So index arithmetic, edge cases and reductions
- * are tested, measured for coverage and sanitised on a machine without a GPU.
+ * nvcc: the macros are CUDA. The host's compiler (make GPU=host): a block runs in one host thread, a PHASE is
+ * a loop over the threads of the block, and its end is the barrier. So index arithmetic, edge cases and
+ * reductions are tested, measured for coverage and sanitised on a machine without a GPU.
  *
  * Rules for a kernel written this way:
  *  1. Whatever looks at threadIdx stands in a PHASE; between phases is only code that is the same for the
@@ -16,7 +15,7 @@
  *     (kernel_order): results that differ mean a missing barrier.
  *  5. No warp intrinsics, no atomics: sums have one order, so results have one value.
  * Elements are float or bfloat16 (`bf16`), read and written as float. V of them at once, 16 bytes' worth,
- * where the number of channels allows; else one. */
+ * where the number of channels allows; else one. A kernel for which this matters is a template. */
 #ifndef CUDA_KERNEL_H
 #define CUDA_KERNEL_H
 #include <stdint.h>
@@ -45,13 +44,10 @@ enum { SHIM_MAX = 1024 };
 /* Launches, and leaves the function with E_DEVICE where that fails; cuda_sync tells why. */
 #define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
     do {                                                                                                     \
-        name<<<dim3((unsigned)(gx), (unsigned)(gy)), (unsigned)(block), 0, (cu)->stream>>>(__VA_ARGS__);     \
+        const auto kernel_ = name;                                                                           \
+        kernel_<<<dim3((unsigned)(gx), (unsigned)(gy)), (unsigned)(block), 0, (cu)->stream>>>(__VA_ARGS__);  \
         if (cudaPeekAtLastError() != cudaSuccess) return E_DEVICE;                                           \
     } while (0)
-typedef struct __align__(16) { uint32_t u[4]; }
-vec16;
-#define LAUNCHERS     extern "C" {
-#define LAUNCHERS_END }
 
 #else
 
@@ -59,8 +55,8 @@ struct shim_index {
     unsigned x, y;
 };
 /* The order in which the threads of a block run: 0 up, 1 down, 2 from both ends. */
-extern _Thread_local int kernel_order;
-static _Thread_local struct shim_index gridDim __attribute__((unused)), blockDim __attribute__((unused)),
+extern __thread int kernel_order;
+static __thread struct shim_index gridDim __attribute__((unused)), blockDim __attribute__((unused)),
     blockIdx __attribute__((unused)), threadIdx __attribute__((unused));
 
 static inline unsigned shim_pick(unsigned t)
@@ -74,7 +70,13 @@ static inline unsigned shim_pick(unsigned t)
 }
 
 /* OK: a launch runs; > 0: it is recorded and does not; < 0: it fails with this. */
+#ifdef __cplusplus
+extern "C" {
+#endif
 int shim_launch(void);
+#ifdef __cplusplus
+}
+#endif
 
 #define KERNEL(name, ...) static void name(__VA_ARGS__)
 #define KERNEL_TOGETHER   KERNEL
@@ -98,15 +100,15 @@ int shim_launch(void);
         gridDim.x = (unsigned)(gx), gridDim.y = (unsigned)(gy), blockDim.x = (unsigned)(block);              \
         (void)(cu);                                                                                          \
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)                                           \
-            for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) name(__VA_ARGS__);                    \
+            for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) (name)(__VA_ARGS__);                  \
     } while (0)
-typedef struct {
-    _Alignas(16) uint32_t u[4]; /* aligned here too: a sanitizer reports a misaligned load */
-} __attribute__((may_alias)) vec16;
-#define LAUNCHERS
-#define LAUNCHERS_END
 
 #endif
+
+/* Aligned on the host too, where a sanitizer reports a misaligned load. */
+typedef struct {
+    uint32_t u[4];
+} __attribute__((aligned(16), may_alias)) vec16;
 
 SCALAR float bits_float(uint32_t u)
 {
@@ -185,24 +187,13 @@ DEVICE size_t dense_at(size_t i, size_t c, size_t hw)
     return (n * c + i % c) * hw + p;
 }
 
-/* A kernel for each kind of element and width, from one DEVICE function name(bf16, V, ...): name_f1, name_f4,
- * name_b1, name_b8. PARAMS and ARGS in LIST(). */
-#define LIST(...)                        __VA_ARGS__
-#define ONE_OF_FOUR                      KERNEL
-#define FOUR_KERNELS(name, PARAMS, ARGS) FOUR_KERNELS_OF(name, name, LIST(PARAMS), LIST(ARGS))
-/* The same of a function of another name: name_f1 and so on call function(bf16, V, ARGS). */
-#define FOUR_KERNELS_OF(name, function, PARAMS, ARGS)                                                        \
-    ONE_OF_FOUR(name##_f1, PARAMS) { function(0, 1, ARGS); }                                                 \
-    ONE_OF_FOUR(name##_f4, PARAMS) { function(0, 4, ARGS); }                                                 \
-    ONE_OF_FOUR(name##_b1, PARAMS) { function(1, 1, ARGS); }                                                 \
-    ONE_OF_FOUR(name##_b8, PARAMS) { function(1, 8, ARGS); }
+/* Of a template <int bf16, unsigned V, ...> the kernel for this kind of element and this width. */
+#define OF_FOUR(name, bf16, V, ...)                                                                          \
+    ((bf16)     ? (V) == 1 ? name<1, 1, ##__VA_ARGS__> : name<1, 8, ##__VA_ARGS__>                           \
+         : (V) == 1 ? name<0, 1, ##__VA_ARGS__>                                                              \
+                : name<0, 4, ##__VA_ARGS__>)
 #define LAUNCH_FOUR(cu, name, bf16, V, gx, gy, block, ...)                                                   \
-    do {                                                                                                     \
-        if (!(bf16) && (V) == 1) LAUNCH(cu, name##_f1, gx, gy, block, __VA_ARGS__);                          \
-        if (!(bf16) && (V) > 1) LAUNCH(cu, name##_f4, gx, gy, block, __VA_ARGS__);                           \
-        if ((bf16) && (V) == 1) LAUNCH(cu, name##_b1, gx, gy, block, __VA_ARGS__);                           \
-        if ((bf16) && (V) > 1) LAUNCH(cu, name##_b8, gx, gy, block, __VA_ARGS__);                            \
-    } while (0)
+    LAUNCH(cu, OF_FOUR(name, bf16, V), gx, gy, block, __VA_ARGS__)
 /* Where the threads of the grid share n items of V elements each, by GRID_LOOP. */
 #define LAUNCH_ITEMS(cu, name, bf16, V, n, ...)                                                              \
     LAUNCH_FOUR(cu, name, bf16, V, blocks_for(cu, n), 1, THREADS, __VA_ARGS__)

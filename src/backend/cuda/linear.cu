@@ -3,7 +3,7 @@
 #include "linear.h"
 
 /* In place, y = act(y + bias of the channel); bias may be NULL. */
-DEVICE void finish(int bf16, unsigned V, enum act a, const float *bias, void *y, size_t n, size_t c)
+template <int bf16, unsigned V> KERNEL(finish, enum act a, const float *bias, void *y, size_t n, size_t c)
 {
     PHASE GRID_LOOP(i, n / V)
     {
@@ -13,12 +13,11 @@ DEVICE void finish(int bf16, unsigned V, enum act a, const float *bias, void *y,
         store(bf16, V, y, i * V, f);
     }
 }
-FOUR_KERNELS(finish, LIST(enum act a, const float *bias, void *y, size_t n, size_t c), LIST(a, bias, y, n, c))
 
 /* Sums over rows of a rows x c matrix. Block x sums every gridDim.x-th set of rows, for the columns of block
  * y, into row x of `to`; `across` threads side by side, the rest of the block below one another. */
-DEVICE void sum(int bf16, unsigned V, const void *x, size_t rows, size_t c, unsigned across, float *to,
-                int add)
+template <int bf16, unsigned V>
+KERNEL(sum, const void *x, size_t rows, size_t c, unsigned across, float *to, int add)
 {
     SHARED(float, s, THREADS * 8);
     const unsigned deep = blockDim.x / across, wide = across * V;
@@ -42,8 +41,6 @@ DEVICE void sum(int bf16, unsigned V, const void *x, size_t rows, size_t c, unsi
         *at = add ? *at + s[i] : s[i];
     }
 }
-FOUR_KERNELS(sum, LIST(const void *x, size_t rows, size_t c, unsigned across, float *to, int add),
-             LIST(x, rows, c, across, to, add))
 
 /* How a matrix is cut into blocks. */
 struct cut {

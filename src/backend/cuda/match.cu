@@ -442,13 +442,11 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     return OK;
 }
 
-static int backward(const struct op_plan *p, const struct op_context *context, const void *kept, void *gx,
-                    int add)
+static int backward(const struct op_plan *p, const struct op_context *, const void *kept, void *gx, int add)
 {
-    (void)context;
     const struct match *s = (const struct match *)p->self;
     struct match_job m = s->job;
-    lay_out(&m, (char *)(uintptr_t)kept);
+    lay_out(&m, (char *)kept);
     LAUNCH(s->cu, descend, (m.m + TILE - 1) / TILE, (m.d + COLUMNS - 1) / COLUMNS, TILE / ROWS * COLUMNS, m,
            gx, add);
     return OK;

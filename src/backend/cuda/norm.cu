@@ -6,83 +6,19 @@
  *   gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale = inv * sum(g * e),  gbias = sum(g)
  *
  * Sums are float within a block; what the blocks give is added in double, in the order of the blocks. */
-#include "norm.h"
-#include "kernel.h"
-
-/* The rows are dealt to as many blocks as the device holds: one that found no place would run alone. */
-#undef ONE_OF_FOUR
-#define ONE_OF_FOUR KERNEL_TOGETHER
-
-/* One kernel for each mode, from a function name(bf16, V, mode, ...). */
-#define MODE_KERNELS(name, PARAMS, ARGS)                                                                     \
-    FOUR_KERNELS_OF(name##_any, name, LIST(PARAMS), LIST(NORM_ANY, ARGS))                                    \
-    FOUR_KERNELS_OF(name##_relu_like, name, LIST(PARAMS), LIST(NORM_RELU_LIKE, ARGS))                        \
-    FOUR_KERNELS_OF(name##_added, name, LIST(PARAMS), LIST(NORM_ADDED, ARGS))
-#define LAUNCH_NORM(cu, name, j, ...)                                                                        \
-    LAUNCH_FOUR(cu, name, (j)->bf16, (j)->V, (j)->blocks, (j)->splits, THREADS, *(j), __VA_ARGS__)
-#define LAUNCH_MODE(cu, name, j, ...)                                                                        \
-    do {                                                                                                     \
-        if ((j)->mode == NORM_ANY) LAUNCH_NORM(cu, name##_any, j, __VA_ARGS__);                              \
-        if ((j)->mode == NORM_RELU_LIKE) LAUNCH_NORM(cu, name##_relu_like, j, __VA_ARGS__);                  \
-        if ((j)->mode == NORM_ADDED) LAUNCH_NORM(cu, name##_added, j, __VA_ARGS__);                          \
-    } while (0)
+#include "backend/ops/norm.h"
+#include "norm_rows.cuh"
 
 #define EPS 1e-5
 
-enum { ROWS = 4 };                               /* loads that a thread has under way */
-enum { COLUMNS = 8, LANES = THREADS / COLUMNS }; /* of a block that adds up what others gave */
-
-DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
-{
-    return split ? j->rows - j->rows_s1 : j->splits == 2 ? j->rows_s1 : j->rows;
-}
-
-/* Vectors of channels that a block does at a time, from vector v on. */
-DEVICE unsigned tile_at(const struct norm_job *j, unsigned V, unsigned v)
-{
-    const unsigned left = j->channels / V - v;
-    return left < blockDim.x ? left : blockDim.x;
-}
-
-/* What a thread does of a tile: rows row, row + step, ... < rows of channels channel, ..., channel + V - 1.
- * Threads side by side read side by side, whatever the number of channels. */
-struct walk {
-    unsigned channel, row, step, rows;
-    size_t from; /* number of the element in row 0 of the split */
+/* Arrays of numbers a channel. mean and inv: 2 * channels further on for the second split. */
+struct norm_at {
+    const float *mean, *inv; /* inv: 1 / sqrt(var + EPS); infer: var itself */
+    const float *scale, *bias;
+    int infer;
 };
 
-DEVICE struct walk walk_of(const struct norm_job *j, unsigned V, unsigned v)
-{
-    const unsigned tile = tile_at(j, V, v), lanes = blockDim.x / tile, lane = threadIdx.x / tile;
-    struct walk w;
-    w.channel = (v + threadIdx.x % tile) * V;
-    w.rows = rows_of(j, blockIdx.y);
-    w.step = lanes * gridDim.x;
-    w.row = lane < lanes ? blockIdx.x * lanes + lane : w.rows; /* what is left of the block: no rows */
-    w.from = (blockIdx.y ? (size_t)j->rows_s1 * j->channels : 0) + w.channel;
-    return w;
-}
-
-/* ---- sums over the rows ---- */
-
-/* Two sums for each of V channels go to shared memory, s[lane][k][thread of the tile]. */
-DEVICE void share(unsigned V, unsigned tile, const float *sum, float *s)
-{
-    const unsigned lane = threadIdx.x / tile;
-    for (unsigned k = 0; k < 2 * V && lane < blockDim.x / tile; k++)
-        s[(lane * 2 * V + k) * tile + threadIdx.x % tile] = sum[k];
-}
-
-/* partial[split][block][which sum][channel] */
-DEVICE void give(const struct norm_job *j, unsigned V, unsigned v, const float *s, float *partial)
-{
-    const unsigned tile = tile_at(j, V, v);
-    float *to = partial + (size_t)(blockIdx.y * gridDim.x + blockIdx.x) * 2 * j->channels;
-    for (unsigned i = threadIdx.x; i < 2 * V * tile; i += blockDim.x) {
-        const unsigned k = i / tile, channel = (v + i % tile) * V + k % V;
-        to[k / V * j->channels + channel] = s[i];
-    }
-}
+/* ---- statistics ---- */
 
 /* d and d * d, d about the first row of the split: a large mean costs no digits. */
 DEVICE void add_x(int bf16, unsigned V, unsigned n, const void *x, size_t at, size_t step, const float *first,
@@ -119,8 +55,8 @@ DEVICE void look(const float *var, unsigned channels, int *fresh)
     }
 }
 
-DEVICE void measure(int bf16, unsigned V, struct norm_job j, const void *x, float *partial, const float *var,
-                    int *fresh)
+template <int bf16, unsigned V>
+KERNEL_TOGETHER(measure, struct norm_job j, const void *x, float *partial, const float *var, int *fresh)
 {
     SHARED(float, s, THREADS * 16);
     if (blockIdx.x == 0 && blockIdx.y == 0) look(var, j.channels, fresh);
@@ -136,23 +72,6 @@ DEVICE void measure(int bf16, unsigned V, struct norm_job j, const void *x, floa
         PHASE give(&j, V, v, s, partial);
     }
 }
-FOUR_KERNELS(measure, LIST(struct norm_job j, const void *x, float *partial, const float *var, int *fresh),
-             LIST(j, x, partial, var, fresh))
-
-/* s[lane][split][which sum][column]: a lane adds up every LANES-th block. */
-DEVICE void gather(const struct norm_job *j, const float *partial, double *s)
-{
-    const unsigned column = threadIdx.x % COLUMNS, lane = threadIdx.x / COLUMNS;
-    const unsigned c = blockIdx.x * COLUMNS + column;
-    for (unsigned k = 0; k < 2 * j->splits; k++) {
-        double sum = 0;
-        for (unsigned b = lane; b < j->blocks && c < j->channels; b += LANES)
-            sum += (double)partial[((size_t)(k / 2 * j->blocks + b) * 2 + k % 2) * j->channels + c];
-        s[(lane * 2 * j->splits + k) * COLUMNS + column] = sum;
-    }
-}
-
-/* ---- statistics ---- */
 
 /* Of channel c of a split: mean and biased variance from its sums. */
 struct moments {
@@ -258,8 +177,8 @@ DEVICE void apply_rows(int bf16, unsigned V, enum norm_mode mode, unsigned n, co
 }
 
 /* From the last row to the first: what was read last is still in the cache. */
-DEVICE void apply(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, struct norm_at at,
-                  const void *x, const void *addend, void *y)
+template <int bf16, unsigned V, enum norm_mode mode>
+KERNEL_TOGETHER(apply, struct norm_job j, struct norm_at at, const void *x, const void *addend, void *y)
 {
     const unsigned n = mode == NORM_ANY ? 1 : mode == NORM_ADDED ? ROWS / 2 : ROWS; /* two tensors are read */
     const size_t c = j.channels;
@@ -274,8 +193,6 @@ DEVICE void apply(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, 
             apply_rows(bf16, V, mode, 1, &j, &f, x, addend, y, last - w.row * c, 0);
     }
 }
-MODE_KERNELS(apply, LIST(struct norm_job j, struct norm_at at, const void *x, const void *addend, void *y),
-             LIST(j, at, x, addend, y))
 
 /* ---- gradients ---- */
 
@@ -329,8 +246,9 @@ DEVICE void walk_g(int bf16, unsigned V, enum norm_mode mode, const struct norm_
         add_g(bf16, V, mode, 1, j, &f, x, y, gy, to, w.from + w.row * c, 0, sum);
 }
 
-DEVICE void sums(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, struct norm_at at,
-                 const void *x, const void *y, const void *gy, void *g, float *partial)
+template <int bf16, unsigned V, enum norm_mode mode>
+KERNEL_TOGETHER(sums, struct norm_job j, struct norm_at at, const void *x, const void *y, const void *gy,
+                void *g, float *partial)
 {
     SHARED(float, s, THREADS * 16);
     for (unsigned v = 0; v < j.channels / V; v += blockDim.x) {
@@ -345,10 +263,6 @@ DEVICE void sums(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, s
         PHASE give(&j, V, v, s, partial);
     }
 }
-MODE_KERNELS(sums,
-             LIST(struct norm_job j, struct norm_at at, const void *x, const void *y, const void *gy, void *g,
-                  float *partial),
-             LIST(j, at, x, y, gy, g, partial))
 
 /* means: [split][sum(g) / N, inv * inv * sum(g * e) / N][channel] */
 KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, float *gscale, float *gbias,
@@ -395,8 +309,9 @@ DEVICE void back_rows(int bf16, unsigned V, enum norm_mode mode, unsigned n, con
 }
 
 /* gx may be gy: a thread reads what it writes, and nobody else does. Backwards, as `apply`. */
-DEVICE void back(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, struct norm_at at,
-                 const float *means, const void *x, const void *gy, void *gx)
+template <int bf16, unsigned V, enum norm_mode mode>
+KERNEL_TOGETHER(back, struct norm_job j, struct norm_at at, const float *means, const void *x, const void *gy,
+                void *gx)
 {
     const unsigned n = mode == NORM_ANY ? 1 : ROWS / 2;
     const size_t c = j.channels;
@@ -414,13 +329,29 @@ DEVICE void back(int bf16, unsigned V, enum norm_mode mode, struct norm_job j, s
             back_rows(bf16, V, mode, 1, &j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, 0);
     }
 }
-#define BACK_PARAMS                                                                                          \
-    struct norm_job j, struct norm_at at, const float *means, const void *x, const void *gy, void *gx
-FOUR_KERNELS_OF(back_relu_like, back, LIST(BACK_PARAMS), LIST(NORM_RELU_LIKE, j, at, means, x, gy, gx))
-FOUR_KERNELS_OF(back_any, back, LIST(BACK_PARAMS), LIST(NORM_ANY, j, at, means, x, gy, gx))
 
-LAUNCHERS
-unsigned kernel_norm_blocks(const struct cuda *cu, const struct norm_job *j)
+/* ---- plans ---- */
+
+/* Kept from forward to backward: mean and inv of each split, and the bias. In scratch: what the blocks added
+ * up, then what one kernel leaves for the next. */
+struct norm {
+    const struct cuda *cu;
+    struct norm_job job, back; /* forward; backward, which may be of the first split only */
+    int train;
+};
+
+/* Numbers in scratch: what the blocks added up; behind that the means that backward takes, or one flag. */
+static size_t partials(const struct norm_job *j) { return (size_t)j->splits * j->blocks * 2 * j->channels; }
+static size_t means(const struct norm_job *j) { return (size_t)j->splits * 2 * j->channels; }
+
+/* Two half-lines that meet in 0. */
+static int is_relu_like(enum act a)
+{
+    return a == ACT_LINEAR || a == ACT_RELU || a == ACT_LEAKY || a == ACT_RELIE;
+}
+
+/* The rows are dealt to as many blocks as the device holds: one that found no place would run alone. */
+static unsigned blocks_of(const struct cuda *cu, const struct norm_job *j)
 {
     const unsigned vectors = j->channels / j->V;
     const unsigned lanes = vectors < THREADS ? THREADS / vectors : 1;
@@ -429,43 +360,100 @@ unsigned kernel_norm_blocks(const struct cuda *cu, const struct norm_job *j)
     return want < most ? want : most;
 }
 
-static unsigned finish_blocks(const struct norm_job *j) { return (j->channels + COLUMNS - 1) / COLUMNS; }
-
-int kernel_norm_stats(const struct cuda *cu, const struct norm_job *j, const void *x, const float *bias,
-                      float *mean, float *var, double bn_momentum, float *stats, float *partial, int *fresh)
+static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    LAUNCH_NORM(cu, measure, j, x, partial, var, fresh);
-    LAUNCH(cu, finish, finish_blocks(j), 1, THREADS, *j, x, partial, fresh, bias, mean, var, bn_momentum,
-           stats);
+    const struct shape in = d->in->shape;
+    const unsigned pixels = in.h * in.w;
+    const int relu_like = is_relu_like(d->act);
+    TRY(op_plan_init(p, sizeof(struct norm), e));
+    struct norm *s = (struct norm *)p->self;
+    if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= in.n))
+        return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
+                    d->rows_s1, in.n);
+    TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
+    s->cu = cuda_of(be);
+    s->train = d->train;
+    s->job.bf16 = cuda_is_bf16(d->in);
+    s->job.mode = d->addend ? NORM_ADDED : relu_like ? NORM_RELU_LIKE : NORM_ANY;
+    s->job.act = d->act;
+    s->job.below = relu_like ? act_slope_y(d->act, -1) : 0;
+    s->job.V = cuda_vector(s->job.bf16, in.c);
+    s->job.channels = in.c;
+    s->job.splits = d->splits;
+    s->job.rows_s1 = d->splits == 2 ? d->rows_s1 * pixels : 0;
+    s->job.rows = in.n * pixels;
+    s->job.blocks = blocks_of(s->cu, &s->job);
+    s->back = s->job;
+    if (d->splits == 2 && d->rows_back < in.n) {
+        s->back.splits = 1;
+        s->back.rows = s->job.rows_s1;
+        s->back.rows_s1 = 0;
+        s->back.blocks = blocks_of(s->cu, &s->back);
+    }
+    p->fused = 1;
+    if (!d->train) return OK;
+    const size_t sums = partials(&s->job), back = partials(&s->back);
+    p->kept_bytes = (means(&s->job) + s->job.channels) * sizeof(float);
+    p->scratch_bytes = ((sums > back ? sums : back) + means(&s->job)) * sizeof(float);
     return OK;
 }
 
-int kernel_norm_apply(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
-                      const void *x, const void *addend, void *y)
+#define OF_MODE(name, j, mode) OF_FOUR(name, (j)->bf16, (j)->V, mode)
+#define LAUNCH_NORM(cu, kernel, j, ...)                                                                      \
+    LAUNCH(cu, kernel, (j)->blocks, (j)->splits, THREADS, *(j), __VA_ARGS__)
+#define LAUNCH_MODE(cu, name, j, ...)                                                                        \
+    LAUNCH_NORM(cu,                                                                                          \
+                (j)->mode == NORM_ANY     ? OF_MODE(name, j, NORM_ANY)                                       \
+                : (j)->mode == NORM_ADDED ? OF_MODE(name, j, NORM_ADDED)                                     \
+                                          : OF_MODE(name, j, NORM_RELU_LIKE),                                \
+                j, __VA_ARGS__)
+/* Of what gathers: a block for COLUMNS channels. */
+#define LAUNCH_FINISH(cu, name, j, ...)                                                                      \
+    LAUNCH(cu, name, ((j)->channels + COLUMNS - 1) / COLUMNS, 1, THREADS, *(j), __VA_ARGS__)
+
+static struct norm_at kept_at(const struct norm *s, const float *stats, const float *scale)
 {
-    LAUNCH_MODE(cu, apply, j, *at, x, addend, y);
+    return (struct norm_at){ stats, stats + s->job.channels, scale, stats + means(&s->job), 0 };
+}
+
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const void *addend, const real *scale, const real *bias, real *mean, real *var,
+                   double bn_momentum, void *kept, void *y)
+{
+    const struct norm *s = (const struct norm *)p->self;
+    const struct norm_job *j = &s->job;
+    struct norm_at at = { mean, var, scale, bias, 1 };
+    if (s->train) {
+        float *partial = (float *)context->scratch, *stats = (float *)kept;
+        int *fresh = (int *)(void *)(partial + partials(j));
+        LAUNCH_NORM(s->cu, OF_FOUR(measure, j->bf16, j->V), j, x, partial, var, fresh);
+        LAUNCH_FINISH(s->cu, finish, j, x, partial, fresh, bias, mean, var, bn_momentum, stats);
+        at = kept_at(s, stats, scale);
+    }
+    LAUNCH_MODE(s->cu, apply, j, at, x, addend, y);
     return OK;
 }
 
-int kernel_norm_sums(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at, const void *x,
-                     const void *y, const void *gy, void *g, float *gscale, float *gbias, int add,
-                     float *partial, float *means)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
+                    const real *scale, const void *kept, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias)
 {
-    LAUNCH_MODE(cu, sums, j, *at, x, y, gy, g, partial);
-    LAUNCH(cu, back_finish, finish_blocks(j), 1, THREADS, *j, partial, at->inv, gscale, gbias, add, means);
+    const struct norm *s = (const struct norm *)p->self;
+    const struct norm_at at = kept_at(s, (const float *)kept, scale);
+    struct norm_job j = s->back;
+    float *partial = (float *)context->scratch, *mean_g = partial + partials(&j);
+    void *g = gaddend ? gaddend : gx; /* NORM_ADDED: where gy times the slope goes */
+    LAUNCH_MODE(s->cu, sums, &j, at, x, y, gy, g, partial);
+    LAUNCH_FINISH(s->cu, back_finish, &j, partial, at.inv, gscale, gbias, context->add, mean_g);
+    if (!gx) return OK;
+    if (j.mode == NORM_ANY) {
+        LAUNCH_NORM(s->cu, OF_MODE(back, &j, NORM_ANY), &j, at, mean_g, x, gy, gx);
+    } else {
+        if (j.mode == NORM_ADDED) gy = g, j.below = 1; /* the slope is in g already */
+        LAUNCH_NORM(s->cu, OF_MODE(back, &j, NORM_RELU_LIKE), &j, at, mean_g, x, gy, gx);
+    }
     return OK;
 }
 
-int kernel_norm_back(const struct cuda *cu, const struct norm_job *j, const struct norm_at *at,
-                     const float *means, const void *x, const void *g, void *gx)
-{
-    struct norm_job slopeless = *j; /* g has the slope in it already */
-    slopeless.below = 1;
-    if (j->mode == NORM_ADDED) j = &slopeless;
-    if (j->mode == NORM_ANY)
-        LAUNCH_NORM(cu, back_any, j, *at, means, x, g, gx);
-    else
-        LAUNCH_NORM(cu, back_relu_like, j, *at, means, x, g, gx);
-    return OK;
-}
-LAUNCHERS_END
+const struct norm_ops cuda_norm = { plan, forward, backward, is_relu_like };

@@ -2,20 +2,16 @@
 #include "backend/ops/pool.h"
 #include "kernel.h"
 
-/* Maps of h x w pixels to oh x ow; windows of size x size start at i * stride - offset. */
-struct pool_map {
-    int c, h, w, oh, ow;
-    int size, stride, offset;
-    int narrow; /* places in a window fit in 8 bits; else they take 32 */
-};
-
+/* Windows of size x size start at i * stride - offset. */
 struct pool {
     const struct cuda *cu;
     int bf16;
     unsigned V;
-    struct pool_map map;
     enum pool_kind kind;
-    size_t rows, rows_back;
+    size_t rows_back;
+    struct shape in, out;
+    int size, stride, offset;
+    int narrow; /* places in a window fit in 8 bits; else they take 32 */
 };
 
 /* Places within windows, V of them from number i on: a byte each, or 32 bits. */
@@ -48,45 +44,44 @@ DEVICE void keep_larger(unsigned V, const float *f, unsigned place, int start, f
 }
 
 /* Maxima of the window at (y0, x0) of the map that begins at element `map`, at channel c. */
-DEVICE void window_max(int bf16, unsigned V, const struct pool_map *m, const void *x, size_t map, int y0,
-                       int x0, float *best, unsigned *at)
+DEVICE void window_max(int bf16, unsigned V, const struct pool *m, const void *x, size_t map, int y0, int x0,
+                       float *best, unsigned *at)
 {
     const int top = y0 < 0 ? -y0 : 0, left = x0 < 0 ? -x0 : 0;
-    for (int i = top; i < m->size && y0 + i < m->h; i++)
-        for (int j = left; j < m->size && x0 + j < m->w; j++) {
+    for (int i = top; i < m->size && y0 + i < m->in.h; i++)
+        for (int j = left; j < m->size && x0 + j < m->in.w; j++) {
             float f[8];
-            load(bf16, V, x, map + (size_t)((y0 + i) * m->w + x0 + j) * (unsigned)m->c, f);
-            keep_larger(V, f, (unsigned)(i * m->size + j), i == top && j == left, best, at);
+            load(bf16, V, x, map + (size_t)((y0 + i) * m->in.w + x0 + j) * (unsigned)m->in.c, f);
+            keep_larger(V, f, i * m->size + j, i == top && j == left, best, at);
         }
 }
 
 /* where: for each output, the place of its maximum in its window, in row order; or NULL. */
-DEVICE void pool_max(int bf16, unsigned V, struct pool_map m, const void *x, void *y, void *where,
-                     size_t items)
+template <int bf16, unsigned V>
+KERNEL(pool_max, struct pool m, const void *x, void *y, void *where, size_t items)
 {
     PHASE GRID_LOOP(i, items)
     {
-        const unsigned groups = (unsigned)m.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
-        const unsigned row = pixel / (unsigned)(m.oh * m.ow), oy = pixel / (unsigned)m.ow % (unsigned)m.oh;
-        const int y0 = (int)oy * m.stride - m.offset,
-                  x0 = (int)(pixel % (unsigned)m.ow) * m.stride - m.offset;
-        float best[8];
-        unsigned at[8];
-        window_max(bf16, V, &m, x, (size_t)row * (unsigned)(m.h * m.w * m.c) + c, y0, x0, best, at);
+        const unsigned groups = m.in.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
+        const unsigned row = pixel / (m.out.h * m.out.w), oy = pixel / m.out.w % m.out.h,
+                       ox = pixel % m.out.w;
+        const size_t map = (size_t)row * (unsigned)(m.in.h * m.in.w * m.in.c) + c;
+        float best[8] = { 0 };
+        unsigned at[8] = { 0 };
+        window_max(bf16, V, &m, x, map, (int)oy * m.stride - m.offset, (int)ox * m.stride - m.offset, best,
+                   at);
         store(bf16, V, y, i * V, best);
         if (where) put_places(V, m.narrow, where, i * V, at);
     }
 }
-FOUR_KERNELS(pool_max, LIST(struct pool_map m, const void *x, void *y, void *where, size_t items),
-             LIST(m, x, y, where, items))
 
 /* The first and the last window along an axis that cover cell p. */
-DEVICE int first_window(const struct pool_map *m, int p)
+DEVICE int first_window(const struct pool *m, int p)
 {
     const int behind = p + m->offset - m->size; /* the last start that does not reach p */
     return behind < 0 ? 0 : behind / m->stride + 1;
 }
-DEVICE int last_window(const struct pool_map *m, int p, int windows)
+DEVICE int last_window(const struct pool *m, int p, int windows)
 {
     const int last = (p + m->offset) / m->stride;
     return last < windows ? last : windows - 1;
@@ -105,39 +100,35 @@ DEVICE void take(int bf16, unsigned V, int narrow, const void *where, const void
 }
 
 /* Cell (y, x) collects from the windows that cover it; outputs of its map begin at element `map`. */
-DEVICE void collect(int bf16, unsigned V, const struct pool_map *m, const void *where, const void *gy,
-                    size_t map, int y, int x, float *sum)
+DEVICE void collect(int bf16, unsigned V, const struct pool *m, const void *where, const void *gy, size_t map,
+                    int y, int x, float *sum)
 {
-    const int bottom = last_window(m, y, m->oh), right = last_window(m, x, m->ow);
+    const int bottom = last_window(m, y, m->out.h), right = last_window(m, x, m->out.w);
     for (int i = first_window(m, y); i <= bottom; i++)
         for (int j = first_window(m, x); j <= right; j++) {
             const int dy = y - (i * m->stride - m->offset), dx = x - (j * m->stride - m->offset);
-            take(bf16, V, m->narrow, where, gy, map + (size_t)(i * m->ow + j) * (unsigned)m->c,
-                 (unsigned)(dy * m->size + dx), sum);
+            const size_t o = map + (size_t)(i * m->out.w + j) * (unsigned)m->out.c;
+            take(bf16, V, m->narrow, where, gy, o, dy * m->size + dx, sum);
         }
 }
 
-DEVICE void pool_max_back(int bf16, unsigned V, struct pool_map m, const void *where, const void *gy,
-                          void *gx, size_t items, int add)
+template <int bf16, unsigned V>
+KERNEL(pool_max_back, struct pool m, const void *where, const void *gy, void *gx, size_t items, int add)
 {
     PHASE GRID_LOOP(i, items)
     {
-        const unsigned groups = (unsigned)m.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
-        const unsigned row = pixel / (unsigned)(m.h * m.w);
+        const unsigned groups = m.in.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
+        const unsigned row = pixel / (m.in.h * m.in.w), y = pixel / m.in.w % m.in.h, x = pixel % m.in.w;
         float sum[8] = { 0 };
-        collect(bf16, V, &m, where, gy, (size_t)row * (unsigned)(m.oh * m.ow * m.c) + c,
-                (int)(pixel / (unsigned)m.w % (unsigned)m.h), (int)(pixel % (unsigned)m.w), sum);
+        collect(bf16, V, &m, where, gy, (size_t)row * (unsigned)(m.out.h * m.out.w * m.out.c) + c, y, x, sum);
         put(bf16, V, gx, i * V, sum, add);
     }
 }
-FOUR_KERNELS(pool_max_back,
-             LIST(struct pool_map m, const void *where, const void *gy, void *gx, size_t items, int add),
-             LIST(m, where, gy, gx, items, add))
 
 /* A block takes COLUMNS groups of V channels of a row; LANES threads share the pixels of each. */
 enum { LANES = 8, COLUMNS = THREADS / LANES };
 
-DEVICE void pool_average(int bf16, unsigned V, const void *x, void *y, unsigned pixels, unsigned c)
+template <int bf16, unsigned V> KERNEL(pool_average, const void *x, void *y, unsigned pixels, unsigned c)
 {
     SHARED(float, sum, THREADS * 8);
     const size_t first = (size_t)blockIdx.x * pixels * c;
@@ -161,10 +152,9 @@ DEVICE void pool_average(int bf16, unsigned V, const void *x, void *y, unsigned 
         store(bf16, V, y, (size_t)blockIdx.x * c + at, f);
     }
 }
-FOUR_KERNELS(pool_average, LIST(const void *x, void *y, unsigned pixels, unsigned c), LIST(x, y, pixels, c))
 
-DEVICE void pool_average_back(int bf16, unsigned V, const void *gy, void *gx, unsigned pixels, unsigned c,
-                              size_t items, int add)
+template <int bf16, unsigned V>
+KERNEL(pool_average_back, const void *gy, void *gx, unsigned pixels, unsigned c, size_t items, int add)
 {
     PHASE GRID_LOOP(i, items)
     {
@@ -175,68 +165,53 @@ DEVICE void pool_average_back(int bf16, unsigned V, const void *gy, void *gx, un
         put(bf16, V, gx, i * V, g, add);
     }
 }
-FOUR_KERNELS(pool_average_back,
-             LIST(const void *gy, void *gx, unsigned pixels, unsigned c, size_t items, int add),
-             LIST(gy, gx, pixels, c, items, add))
 
 static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct pool), e));
-    TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
     struct pool *s = (struct pool *)p->self;
-    const struct shape in = d->in->shape;
-    *s = (struct pool){ .cu = cuda_of(be),
-                        .bf16 = cuda_is_bf16(d->in),
-                        .V = cuda_vector(cuda_is_bf16(d->in), (size_t)in.c),
-                        .map = { .c = in.c, .h = in.h, .w = in.w, .oh = out->shape.h, .ow = out->shape.w },
-                        .kind = d->kind,
-                        .rows = (size_t)in.n,
-                        .rows_back = (size_t)d->rows_back };
-    if (d->kind == POOL_AVERAGE) return OK;
-    s->map.size = d->size;
-    s->map.stride = d->stride;
-    s->map.offset = d->pad / 2;
-    s->map.narrow = d->size <= 16;
-    if (d->train) p->kept_bytes = shape_count(out->shape) * (s->map.narrow ? 1 : sizeof(uint32_t));
-    return OK;
+    s->cu = cuda_of(be);
+    s->bf16 = cuda_is_bf16(d->in);
+    s->V = cuda_vector(s->bf16, d->in->shape.c);
+    s->kind = d->kind;
+    s->rows_back = d->rows_back;
+    s->in = d->in->shape;
+    s->out = out->shape;
+    if (d->kind == POOL_MAX) {
+        s->size = d->size;
+        s->stride = d->stride;
+        s->offset = d->pad / 2;
+        s->narrow = d->size <= 16;
+        if (d->train) p->kept_bytes = shape_count(s->out) * (s->narrow ? 1 : sizeof(uint32_t));
+    }
+    return cuda_tensor(out, s->bf16, e);
 }
 
-/* Items of one thread each: V channels of each pixel. */
-static size_t items_of(const struct pool *s, size_t rows, int h, int w)
+static int forward(const struct op_plan *p, const struct op_context *, const void *x, void *y, void *kept)
 {
-    return rows * (size_t)(h * w) * (size_t)s->map.c / s->V;
-}
-
-static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y,
-                   void *kept)
-{
-    (void)context;
     const struct pool *s = (const struct pool *)p->self;
-    const struct pool_map *m = &s->map;
-    const unsigned c = (unsigned)m->c, columns = (c / s->V + COLUMNS - 1) / COLUMNS;
-    const size_t items = items_of(s, s->rows, m->oh, m->ow);
+    const unsigned c = s->in.c, columns = (c / s->V + COLUMNS - 1) / COLUMNS;
+    const size_t items = shape_count(s->out) / s->V;
     if (s->kind == POOL_AVERAGE)
-        LAUNCH_FOUR(s->cu, pool_average, s->bf16, s->V, s->rows, columns, THREADS, x, y,
-                    (unsigned)(m->h * m->w), c);
+        LAUNCH_FOUR(s->cu, pool_average, s->bf16, s->V, s->in.n, columns, THREADS, x, y, s->in.h * s->in.w,
+                    c);
     else
-        LAUNCH_ITEMS(s->cu, pool_max, s->bf16, s->V, items, *m, x, y, kept, items);
+        LAUNCH_ITEMS(s->cu, pool_max, s->bf16, s->V, items, *s, x, y, kept, items);
     return OK;
 }
 
-static int backward(const struct op_plan *p, const struct op_context *context, const void *kept,
-                    const void *gy, void *gx, int add)
+static int backward(const struct op_plan *p, const struct op_context *, const void *kept, const void *gy,
+                    void *gx, int add)
 {
-    (void)context;
     const struct pool *s = (const struct pool *)p->self;
-    const struct pool_map *m = &s->map;
-    const size_t items = items_of(s, s->rows_back, m->h, m->w);
+    const size_t items = s->rows_back * shape_row(s->in) / s->V;
     if (!gx) return OK;
     if (s->kind == POOL_AVERAGE)
-        LAUNCH_ITEMS(s->cu, pool_average_back, s->bf16, s->V, items, gy, gx, (unsigned)(m->h * m->w),
-                     (unsigned)m->c, items, add);
+        LAUNCH_ITEMS(s->cu, pool_average_back, s->bf16, s->V, items, gy, gx, s->in.h * s->in.w, s->in.c,
+                     items, add);
     else
-        LAUNCH_ITEMS(s->cu, pool_max_back, s->bf16, s->V, items, *m, kept, gy, gx, items, add);
+        LAUNCH_ITEMS(s->cu, pool_max_back, s->bf16, s->V, items, *s, kept, gy, gx, items, add);
     return OK;
 }
 

@@ -25,7 +25,6 @@ KERNEL(convert, const void *from, int from_bf16, void *to, int to_bf16, size_t n
     }
 }
 
-LAUNCHERS
 int kernel_to_dense(const struct cuda *cu, int bf16, const void *x, float *dense, size_t n, size_t c,
                     size_t hw)
 {
@@ -48,4 +47,3 @@ int kernel_convert(const struct cuda *cu, const void *from, int from_bf16, void 
     if (n) LAUNCH(cu, convert, blocks_for(cu, n), 1, THREADS, from, from_bf16, to, to_bf16, n, add);
     return OK;
 }
-LAUNCHERS_END

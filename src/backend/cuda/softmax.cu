@@ -8,17 +8,12 @@
 
 /* A row is channels * pixels classes, in groups of `length`; x and gx are float or bfloat16, p and gy float.
  */
-struct softmax_job {
-    int bf16;
-    unsigned groups, length, channels, pixels;
-    double temperature;
-    double on, off; /* truth of the class, and of every other one */
-};
-
 struct softmax {
     const struct cuda *cu;
-    struct softmax_job job;
-    int rows, rows_back;
+    int bf16;
+    unsigned rows, rows_back, groups, length, channels, pixels;
+    double temperature;
+    double on, off; /* truth of the class, and of every other one */
 };
 
 enum { EACH = 8 };    /* classes that a thread should have */
@@ -26,7 +21,7 @@ enum { MOST = 1024 }; /* threads of a block */
 enum { NO_LABEL = -1 };
 
 /* Where class k of a row lies, which is counted in C,H,W order. */
-DEVICE size_t place(const struct softmax_job *j, unsigned k)
+DEVICE size_t place(const struct softmax *j, unsigned k)
 {
     const size_t row = (size_t)blockIdx.x * j->channels * j->pixels;
     return row + (size_t)(k % j->pixels) * j->channels + k / j->pixels;
@@ -37,7 +32,7 @@ DEVICE int label_of(const int *label, unsigned scored)
     return label && blockIdx.x < scored ? label[blockIdx.x] : NO_LABEL;
 }
 
-DEVICE double truth(const struct softmax_job *j, unsigned k, int label)
+DEVICE double truth(const struct softmax *j, unsigned k, int label)
 {
     if (label == NO_LABEL) return 0;
     return (int)k == label ? j->on : j->off;
@@ -48,8 +43,7 @@ DEVICE double truth(const struct softmax_job *j, unsigned k, int label)
          k += blockDim.x)
 
 /* part: of the labelled rows, [row][group]. */
-KERNEL(classify, struct softmax_job j, const void *x, const int *label, unsigned scored, float *p,
-       double *part)
+KERNEL(classify, struct softmax j, const void *x, const int *label, unsigned scored, float *p, double *part)
 {
     SHARED(float, max, MOST);
     SHARED(double, sum, MOST);
@@ -117,14 +111,14 @@ KERNEL(total, const double *part, unsigned n, double *loss)
 }
 
 /* The sum of what is true in this group. */
-DEVICE double truths(const struct softmax_job *j, int label)
+DEVICE double truths(const struct softmax *j, int label)
 {
     if (label == NO_LABEL) return 0;
     return (unsigned)label / j->length == blockIdx.y ? j->on + (j->length - 1) * j->off : j->length * j->off;
 }
 
-KERNEL(classify_back, struct softmax_job j, const float *p, const int *label, unsigned scored,
-       const float *gy, void *gx, int add)
+KERNEL(classify_back, struct softmax j, const float *p, const int *label, unsigned scored, const float *gy,
+       void *gx, int add)
 {
     SHARED(double, dot, MOST);
     const int class_ = label_of(label, scored);
@@ -159,23 +153,21 @@ static int plan(struct backend *be, const struct softmax_desc *d, struct tensor 
     TRY(op_plan_init(p, sizeof(struct softmax), e));
     const struct shape in = d->in->shape;
     const size_t k = shape_row(in);
-    if (d->groups < 1 || k % (size_t)d->groups)
+    if (d->groups < 1 || k % d->groups)
         return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, k);
     TRY(cuda_tensor(out, 0, e));
-    *(struct softmax *)p->self = (struct softmax){
-        .cu = cuda_of(be),
-        .job = { .bf16 = cuda_is_bf16(d->in),
-                 .groups = (unsigned)d->groups,
-                 .length = (unsigned)(k / (size_t)d->groups),
-                 .channels = (unsigned)in.c,
-                 .pixels = (unsigned)(in.h * in.w),
-                 .temperature = d->temperature,
-                 .on = 1 - d->smooth,
-                 .off = k > 1 ? d->smooth / (double)(k - 1) : 0 },
-        .rows = in.n,
-        .rows_back = d->rows_back,
-    };
-    p->scratch_bytes = (size_t)in.n * (size_t)d->groups * sizeof(double);
+    *(struct softmax *)p->self = (struct softmax){ .cu = cuda_of(be),
+                                                   .bf16 = cuda_is_bf16(d->in),
+                                                   .rows = (unsigned)in.n,
+                                                   .rows_back = (unsigned)d->rows_back,
+                                                   .groups = (unsigned)d->groups,
+                                                   .length = (unsigned)k / d->groups,
+                                                   .channels = (unsigned)in.c,
+                                                   .pixels = (unsigned)(in.h * in.w),
+                                                   .temperature = d->temperature,
+                                                   .on = 1 - d->smooth,
+                                                   .off = k > 1 ? d->smooth / (double)(k - 1) : 0 };
+    p->scratch_bytes = (size_t)in.n * d->groups * sizeof(double);
     return OK;
 }
 
@@ -183,12 +175,10 @@ static int forward(const struct op_plan *made, const struct op_context *context,
                    double *loss)
 {
     const struct softmax *s = (const struct softmax *)made->self;
-    const struct softmax_job *j = &s->job;
-    const unsigned scored = (unsigned)context->scored;
     double *part = (double *)context->scratch;
-    LAUNCH(s->cu, classify, s->rows, j->groups, threads_for(j->length), *j, x, context->label, scored,
-           (float *)p, part);
-    if (context->label) LAUNCH(s->cu, total, 1, 1, THREADS, part, scored * j->groups, loss);
+    LAUNCH(s->cu, classify, s->rows, s->groups, threads_for(s->length), *s, x, context->label,
+           context->scored, (float *)p, part);
+    if (context->label) LAUNCH(s->cu, total, 1, 1, THREADS, part, context->scored * s->groups, loss);
     return OK;
 }
 
@@ -196,10 +186,9 @@ static int backward(const struct op_plan *made, const struct op_context *context
                     const void *gy, void *gx, int add)
 {
     const struct softmax *s = (const struct softmax *)made->self;
-    const struct softmax_job *j = &s->job;
     if (gx)
-        LAUNCH(s->cu, classify_back, s->rows_back, j->groups, threads_for(j->length), *j, (const float *)p,
-               context->label, (unsigned)context->scored, (const float *)gy, gx, add);
+        LAUNCH(s->cu, classify_back, s->rows_back, s->groups, threads_for(s->length), *s, (const float *)p,
+               context->label, context->scored, (const float *)gy, gx, add);
     return OK;
 }
 

@@ -1,0 +1,89 @@
+/* Batch normalisation: how rows are dealt to blocks and threads, and sums over them. */
+#ifndef CUDA_NORM_ROWS_CUH
+#define CUDA_NORM_ROWS_CUH
+#include "kernel.h"
+
+/* What a kernel computes: the activation by calling it; one of two half-lines that meet in 0, in place; or
+ * that of the sum with an addend. */
+enum norm_mode { NORM_ANY, NORM_RELU_LIKE, NORM_ADDED };
+
+/* A tensor as rows of pixels, in splits with statistics of their own. */
+struct norm_job {
+    int bf16;
+    enum norm_mode mode;
+    enum act act;
+    float below; /* slope of the left half-line, unless NORM_ANY */
+    unsigned V, channels, splits;
+    unsigned rows_s1, rows; /* pixels of the first of two splits, and of all */
+    unsigned blocks;        /* for each split */
+};
+
+enum { ROWS = 4 };                               /* loads that a thread has under way */
+enum { COLUMNS = 8, LANES = THREADS / COLUMNS }; /* of a block that adds up what others gave */
+
+DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
+{
+    return split ? j->rows - j->rows_s1 : j->splits == 2 ? j->rows_s1 : j->rows;
+}
+
+/* Vectors of channels that a block does at a time, from vector v on. */
+DEVICE unsigned tile_at(const struct norm_job *j, unsigned V, unsigned v)
+{
+    const unsigned left = j->channels / V - v;
+    return left < blockDim.x ? left : blockDim.x;
+}
+
+/* What a thread does of a tile: rows row, row + step, ... < rows of channels channel, ..., channel + V - 1.
+ * Threads side by side read side by side, whatever the number of channels. */
+struct walk {
+    unsigned channel, row, step, rows;
+    size_t from; /* number of the element in row 0 of the split */
+};
+
+DEVICE struct walk walk_of(const struct norm_job *j, unsigned V, unsigned v)
+{
+    const unsigned tile = tile_at(j, V, v), lanes = blockDim.x / tile, lane = threadIdx.x / tile;
+    struct walk w;
+    w.channel = (v + threadIdx.x % tile) * V;
+    w.rows = rows_of(j, blockIdx.y);
+    w.step = lanes * gridDim.x;
+    w.row = lane < lanes ? blockIdx.x * lanes + lane : w.rows; /* what is left of the block: no rows */
+    w.from = (blockIdx.y ? (size_t)j->rows_s1 * j->channels : 0) + w.channel;
+    return w;
+}
+
+/* ---- sums over the rows ---- */
+
+/* Two sums for each of V channels go to shared memory, s[lane][k][thread of the tile]. */
+DEVICE void share(unsigned V, unsigned tile, const float *sum, float *s)
+{
+    const unsigned lane = threadIdx.x / tile;
+    for (unsigned k = 0; k < 2 * V && lane < blockDim.x / tile; k++)
+        s[(lane * 2 * V + k) * tile + threadIdx.x % tile] = sum[k];
+}
+
+/* partial[split][block][which sum][channel] */
+DEVICE void give(const struct norm_job *j, unsigned V, unsigned v, const float *s, float *partial)
+{
+    const unsigned tile = tile_at(j, V, v);
+    float *to = partial + (size_t)(blockIdx.y * gridDim.x + blockIdx.x) * 2 * j->channels;
+    for (unsigned i = threadIdx.x; i < 2 * V * tile; i += blockDim.x) {
+        const unsigned k = i / tile, channel = (v + i % tile) * V + k % V;
+        to[k / V * j->channels + channel] = s[i];
+    }
+}
+
+/* s[lane][split][which sum][column]: a lane adds up every LANES-th block. */
+DEVICE void gather(const struct norm_job *j, const float *partial, double *s)
+{
+    const unsigned column = threadIdx.x % COLUMNS, lane = threadIdx.x / COLUMNS;
+    const unsigned c = blockIdx.x * COLUMNS + column;
+    for (unsigned k = 0; k < 2 * j->splits; k++) {
+        double sum = 0;
+        for (unsigned b = lane; b < j->blocks && c < j->channels; b += LANES)
+            sum += (double)partial[((size_t)(k / 2 * j->blocks + b) * 2 + k % 2) * j->channels + c];
+        s[(lane * 2 * j->splits + k) * COLUMNS + column] = sum;
+    }
+}
+
+#endif
