@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "dnn.h"
 
-enum { SMALL_STAGES = 32, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LARGE_BYTES = 8 << 20 };
+enum { SMALL_STAGES = MOST_STAGES, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LARGE_BYTES = 8 << 20 };
 
 const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
 
@@ -16,8 +16,6 @@ static const char *version(void) { return cudnn_libraries(); }
 
 static int open_stages(struct stages *s, int n, size_t bytes, struct err *e)
 {
-    s->stage = mem_alloc((size_t)n, sizeof *s->stage);
-    if (!s->stage) return fail(e, E_MEM, "no memory to open the GPU");
     s->n = n;
     s->bytes = bytes;
     for (int i = 0; i < n; i++) {
@@ -33,7 +31,6 @@ static void close_stages(struct stages *s)
         dev_event_drop(s->stage[i].done);
         dev_unpin(s->stage[i].data);
     }
-    mem_free(s->stage);
 }
 
 static void destroy(struct cuda *cu)
@@ -53,6 +50,7 @@ static int prepare(struct cuda *cu, int index, struct err *e)
     TRY(open_stages(&cu->small, SMALL_STAGES, SMALL_BYTES, e));
     TRY(open_stages(&cu->large, LARGE_STAGES, LARGE_BYTES, e));
     TRY(dev_alloc(&cu->dense, LARGE_BYTES, e));
+    cu->dense_bytes = LARGE_BYTES;
     TRY(cudnn_open(&cu->dnn, cu->stream, e));
     return blas_open(&cu->blas, cu->stream, &cu->info, e);
 }
@@ -114,38 +112,31 @@ static int next_stage(struct cuda *cu, size_t bytes, struct stage **to)
     return dev_await((*to)->done);
 }
 
-static int put_piece(struct cuda *cu, void *to, const void *host, size_t bytes)
-{
-    struct stage *s;
-    TRY(next_stage(cu, bytes, &s));
-    memcpy(s->data, host, bytes);
-    TRY(dev_put(cu->stream, to, s->data, bytes));
-    return dev_mark(s->done, cu->stream);
-}
-
-static int get_piece(struct cuda *cu, void *host, const void *from, size_t bytes)
-{
-    struct stage *s;
-    TRY(next_stage(cu, bytes, &s));
-    TRY(dev_get(cu->stream, s->data, from, bytes));
-    TRY(dev_sync(cu->stream, NULL));
-    memcpy(host, s->data, bytes);
-    return OK;
-}
-
 static size_t piece(size_t left) { return left < LARGE_BYTES ? left : LARGE_BYTES; }
 
 int cuda_put(struct cuda *cu, void *to, const void *host, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += LARGE_BYTES)
-        TRY(put_piece(cu, (char *)to + at, (const char *)host + at, piece(bytes - at)));
+    for (size_t at = 0; at < bytes; at += LARGE_BYTES) {
+        const size_t n = piece(bytes - at);
+        struct stage *s;
+        TRY(next_stage(cu, n, &s));
+        memcpy(s->data, (const char *)host + at, n);
+        TRY(dev_copy(cu->stream, (char *)to + at, s->data, n));
+        TRY(dev_mark(s->done, cu->stream));
+    }
     return OK;
 }
 
 int cuda_get(struct cuda *cu, void *host, const void *from, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += LARGE_BYTES)
-        TRY(get_piece(cu, (char *)host + at, (const char *)from + at, piece(bytes - at)));
+    for (size_t at = 0; at < bytes; at += LARGE_BYTES) {
+        const size_t n = piece(bytes - at);
+        struct stage *s;
+        TRY(next_stage(cu, n, &s));
+        TRY(dev_copy(cu->stream, s->data, (const char *)from + at, n));
+        TRY(dev_sync(cu->stream, NULL));
+        memcpy((char *)host + at, s->data, n);
+    }
     return OK;
 }
 
@@ -194,84 +185,49 @@ static int cuda_image(struct backend *be, struct tensor *t, struct err *e)
     return cuda_tensor(t, cuda_wants_bf16(be), e);
 }
 
-/* Rows of a tensor that fit into the staging memory together; 0: not even one does. */
-static size_t rows_at_once(const struct tensor *t)
+/* Rows that fit into cu->dense together; where not even one does, it grows. */
+static int dense_rows(struct cuda *cu, size_t row_bytes, size_t *rows)
 {
-    return LARGE_BYTES / (shape_row(t->shape) * sizeof(float));
-}
-
-static int in_range(const struct tensor *t, int row, int rows)
-{
-    return row >= 0 && rows >= 0 && row <= t->shape.n && rows <= t->shape.n - row;
-}
-
-static char *row_at(const struct tensor *t, size_t row)
-{
-    return (char *)t->data + row * (t->bytes / (size_t)t->shape.n);
-}
-
-/* A row that is larger than the staging memory gets memory of its own: seldom, and slow. */
-static int dense_for(struct cuda *cu, const struct tensor *t, size_t *most, void **dense)
-{
-    *most = rows_at_once(t);
-    *dense = cu->dense;
-    if (*most) return OK;
-    *most = 1;
-    return dev_alloc(dense, shape_row(t->shape) * sizeof(float), NULL);
-}
-
-static int dense_done(struct cuda *cu, void *dense, int rc)
-{
-    if (dense == cu->dense) return rc;
-    int waited = dev_sync(cu->stream, NULL);
-    dev_free(dense);
-    return rc ? rc : waited;
-}
-
-static int read_rows(struct cuda *cu, const struct tensor *t, size_t row, size_t rows, size_t most,
-                     void *dense, real *host)
-{
-    size_t n = shape_row(t->shape), c = (size_t)t->shape.c;
-    for (size_t end = row + rows; row < end; row += most) {
-        size_t k = end - row < most ? end - row : most;
-        TRY(kernel_to_dense(cu, cuda_is_bf16(t), row_at(t, row), dense, k, c, n / c));
-        TRY(cuda_get(cu, host, dense, k * n * sizeof *host));
-        host += k * n;
-    }
+    *rows = cu->dense_bytes / row_bytes;
+    if (*rows) return OK;
+    TRY(dev_sync(cu->stream, NULL)); /* what still runs may use it */
+    dev_free(cu->dense);
+    cu->dense_bytes = 0;
+    TRY(dev_alloc(&cu->dense, row_bytes, NULL));
+    cu->dense_bytes = row_bytes;
+    *rows = 1;
     return OK;
 }
 
-static int write_rows(struct cuda *cu, const struct tensor *t, size_t row, size_t rows, size_t most,
-                      void *dense, const real *host, int add)
+/* One of `to` and `from` is given. */
+static int copy_rows(struct cuda *cu, const struct tensor *t, int row, int rows, real *to, const real *from,
+                     int add)
 {
-    size_t n = shape_row(t->shape), c = (size_t)t->shape.c;
-    for (size_t end = row + rows; row < end; row += most) {
-        size_t k = end - row < most ? end - row : most;
-        TRY(cuda_put(cu, dense, host, k * n * sizeof *host));
-        TRY(kernel_from_dense(cu, cuda_is_bf16(t), dense, row_at(t, row), k, c, n / c, add));
-        host += k * n;
+    const size_t n = shape_row(t->shape);
+    size_t most;
+    if (row < 0 || rows < 0 || row > t->shape.n - rows) return E_ARG;
+    TRY(dense_rows(cu, n * sizeof(real), &most));
+    for (size_t at = 0; at < (size_t)rows; at += most) {
+        const size_t k = (size_t)rows - at < most ? (size_t)rows - at : most, bytes = k * n * sizeof(real);
+        if (to) {
+            TRY(kernel_to_dense(cu, t, (size_t)row + at, k, cu->dense));
+            TRY(cuda_get(cu, to + at * n, cu->dense, bytes));
+        } else {
+            TRY(cuda_put(cu, cu->dense, from + at * n, bytes));
+            TRY(kernel_from_dense(cu, cu->dense, t, (size_t)row + at, k, add));
+        }
     }
     return OK;
 }
 
 static int cuda_read(struct backend *be, const struct tensor *t, int row, int rows, real *host)
 {
-    struct cuda *cu = cuda_of(be);
-    size_t most;
-    void *dense;
-    if (!in_range(t, row, rows)) return E_ARG;
-    TRY(dense_for(cu, t, &most, &dense));
-    return dense_done(cu, dense, read_rows(cu, t, (size_t)row, (size_t)rows, most, dense, host));
+    return copy_rows(cuda_of(be), t, row, rows, host, NULL, 0);
 }
 
 static int cuda_write(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
 {
-    struct cuda *cu = cuda_of(be);
-    size_t most;
-    void *dense;
-    if (!in_range(t, row, rows)) return E_ARG;
-    TRY(dense_for(cu, t, &most, &dense));
-    return dense_done(cu, dense, write_rows(cu, t, (size_t)row, (size_t)rows, most, dense, host, add));
+    return copy_rows(cuda_of(be), t, row, rows, NULL, host, add);
 }
 
 /* ---- recordings ---- */

@@ -27,13 +27,15 @@ _Static_assert(sizeof(real) == sizeof(float), "the cuda backend computes in floa
 struct dnn;
 struct blas;
 
+enum { MOST_STAGES = 32 };
+
 /* Pinned memory for copies: pieces of one size, used in turn. The host waits for a piece until the copy that
  * used it last has ended, so the small ones, of which each step takes a few, are enough for several steps. */
 struct stages {
     struct stage {
         void *data;
         event_t done;
-    } * stage;
+    } stage[MOST_STAGES];
     int n, turn;
     size_t bytes; /* of each */
 };
@@ -45,7 +47,8 @@ struct cuda {
     struct dnn *dnn;
     struct blas *blas;
     struct stages small, large;
-    void *dense; /* device: a part of a tensor in the host's order */
+    void *dense; /* device: rows of a tensor in the host's order */
+    size_t dense_bytes;
 };
 
 /* Every call that is given the backend comes through here. Those that follow it with a plan alone are made by
@@ -96,11 +99,10 @@ int cuda_copy_of(struct cuda *, const void *host, size_t bytes, void **out, stru
 
 /* ---- reformat.cu ---- */
 
-/* n rows of a tensor from, or into, the host's order (dense N,C,H,W of float). */
-int kernel_to_dense(const struct cuda *, int bf16, const void *x, float *dense, size_t n, size_t c,
-                    size_t hw);
-int kernel_from_dense(const struct cuda *, int bf16, const float *dense, void *x, size_t n, size_t c,
-                      size_t hw, int add);
+/* Rows of a tensor, from row `row` on, to and from the host's order (dense N,C,H,W of float). */
+int kernel_to_dense(const struct cuda *, const struct tensor *, size_t row, size_t rows, float *dense);
+int kernel_from_dense(const struct cuda *, const float *dense, const struct tensor *, size_t row, size_t rows,
+                      int add);
 /* to[i] = from[i], or +=, n numbers of either type. */
 int kernel_convert(const struct cuda *, const void *from, int from_bf16, void *to, int to_bf16, size_t n,
                    int add);

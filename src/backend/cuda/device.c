@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include "core/mem.h"
 
 enum { RESERVE = 512 << 20 }; /* bytes that contexts, code and graphs take beside what is asked for */
 
@@ -66,7 +65,6 @@ static int describe(int index, struct dev_info *info, struct err *e)
     info->major = p.major;
     info->minor = p.minor;
     info->processors = p.multiProcessorCount;
-    info->memory = p.totalGlobalMem;
     return OK;
 }
 
@@ -124,19 +122,9 @@ void dev_unpin(void *p)
 
 /* ---- the stream ---- */
 
-int dev_put(stream_t s, void *to, const void *pinned, size_t n)
-{
-    return bare(cudaMemcpyAsync(to, pinned, n, cudaMemcpyHostToDevice, s));
-}
-
-int dev_get(stream_t s, void *pinned, const void *from, size_t n)
-{
-    return bare(cudaMemcpyAsync(pinned, from, n, cudaMemcpyDeviceToHost, s));
-}
-
 int dev_copy(stream_t s, void *to, const void *from, size_t n)
 {
-    return bare(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice, s));
+    return bare(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, s));
 }
 
 int dev_zero(stream_t s, void *p, size_t n) { return bare(cudaMemsetAsync(p, 0, n, s)); }
@@ -154,10 +142,7 @@ void dev_event_drop(event_t event)
 int dev_mark(event_t event, stream_t s) { return bare(cudaEventRecord(event, s)); }
 int dev_await(event_t event) { return bare(cudaEventSynchronize(event)); }
 
-struct capture {
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-};
+/* ---- graphs: a struct capture is a cudaGraphExec_t ---- */
 
 int dev_capture_begin(stream_t s)
 {
@@ -166,31 +151,25 @@ int dev_capture_begin(stream_t s)
 
 int dev_capture_end(stream_t s, struct capture **out, struct err *e)
 {
-    struct capture *r = *out = mem_alloc(1, sizeof *r);
     cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
     cudaError_t rc = cudaStreamEndCapture(s, &graph);
-    if (!r) {
-        if (graph) cudaGraphDestroy(graph);
-        return fail(e, E_MEM, "no memory to record a step");
-    }
-    r->graph = graph;
-    if (rc == cudaSuccess) rc = cudaGraphInstantiate(&r->exec, graph, 0);
-    if (rc == cudaSuccess) rc = cudaGraphUpload(r->exec, s);
+    if (rc == cudaSuccess) rc = cudaGraphInstantiate(&exec, graph, 0);
+    if (rc == cudaSuccess) rc = cudaGraphUpload(exec, s);
+    if (graph) cudaGraphDestroy(graph);
+    *out = (struct capture *)exec;
     if (rc == cudaSuccess) return OK;
-    cudaGetLastError();
-    dev_capture_destroy(r);
+    cudaGetLastError(); /* or the next check would find it */
+    dev_capture_destroy(*out);
     *out = NULL;
     return explain(rc, "recording a step", e);
 }
 
-int dev_launch(stream_t s, const struct capture *r) { return bare(cudaGraphLaunch(r->exec, s)); }
+int dev_launch(stream_t s, const struct capture *r) { return bare(cudaGraphLaunch((cudaGraphExec_t)r, s)); }
 
 void dev_capture_destroy(struct capture *r)
 {
-    if (!r) return;
-    if (r->exec) cudaGraphExecDestroy(r->exec);
-    if (r->graph) cudaGraphDestroy(r->graph);
-    mem_free(r);
+    if (r) cudaGraphExecDestroy((cudaGraphExec_t)r);
 }
 
 int dev_sync(stream_t s, struct err *e)

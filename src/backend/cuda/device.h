@@ -17,7 +17,6 @@ struct dev_info {
     char name[256];
     int major, minor; /* compute capability */
     int processors;   /* streaming multiprocessors */
-    size_t memory;
 };
 
 /* Takes the device for this thread and makes a stream. E_DEVICE says which of driver, device, runtime is
@@ -37,9 +36,7 @@ int dev_pin(void **, size_t, struct err *);
 void dev_unpin(void *); /* accepts NULL */
 
 /* In the order of the stream, while the host goes on. */
-int dev_put(stream_t, void *to, const void *pinned, size_t);
-int dev_get(stream_t, void *pinned, const void *from, size_t);
-int dev_copy(stream_t, void *to, const void *from, size_t); /* within the device */
+int dev_copy(stream_t, void *to, const void *from, size_t); /* between device and pinned memory, any way */
 int dev_zero(stream_t, void *, size_t);
 
 /* A mark in the stream; waiting for one that was never put there returns at once. */

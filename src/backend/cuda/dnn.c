@@ -104,7 +104,7 @@ static int fill(stream_t stream, char *to, size_t bytes)
     uint16_t *noise = pinned;
     for (size_t i = 0; i < NOISE / sizeof *noise; i++)
         noise[i] = (uint16_t)((rng_bits(1, i) & 0x807f) | 0x3f00);
-    int rc = dev_put(stream, to, noise, done);
+    int rc = dev_copy(stream, to, noise, done);
     for (; done < bytes && !rc; done *= 2)
         rc = dev_copy(stream, to + done, to, bytes - done < done ? bytes - done : done);
     if (!rc) rc = dev_sync(stream, NULL);

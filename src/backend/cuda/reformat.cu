@@ -25,25 +25,31 @@ KERNEL(convert, const void *from, int from_bf16, void *to, int to_bf16, size_t n
     }
 }
 
-int kernel_to_dense(const struct cuda *cu, int bf16, const void *x, float *dense, size_t n, size_t c,
-                    size_t hw)
+static void *row_at(const struct tensor *t, size_t row)
 {
-    if (n) LAUNCH(cu, to_dense, blocks_for(cu, n * c * hw), 1, THREADS, bf16, x, dense, n * c * hw, c, hw);
+    return (char *)t->data + row * (t->bytes / t->shape.n);
+}
+
+int kernel_to_dense(const struct cuda *cu, const struct tensor *t, size_t row, size_t rows, float *dense)
+{
+    const size_t n = shape_row(t->shape), c = t->shape.c;
+    LAUNCH(cu, to_dense, blocks_for(cu, rows * n), 1, THREADS, cuda_is_bf16(t), row_at(t, row), dense,
+           rows * n, c, n / c);
     return OK;
 }
 
-int kernel_from_dense(const struct cuda *cu, int bf16, const float *dense, void *x, size_t n, size_t c,
-                      size_t hw, int add)
+int kernel_from_dense(const struct cuda *cu, const float *dense, const struct tensor *t, size_t row,
+                      size_t rows, int add)
 {
-    if (n)
-        LAUNCH(cu, from_dense, blocks_for(cu, n * c * hw), 1, THREADS, bf16, dense, x, n * c * hw, c, hw,
-               add);
+    const size_t n = shape_row(t->shape), c = t->shape.c;
+    LAUNCH(cu, from_dense, blocks_for(cu, rows * n), 1, THREADS, cuda_is_bf16(t), dense, row_at(t, row),
+           rows * n, c, n / c, add);
     return OK;
 }
 
 int kernel_convert(const struct cuda *cu, const void *from, int from_bf16, void *to, int to_bf16, size_t n,
                    int add)
 {
-    if (n) LAUNCH(cu, convert, blocks_for(cu, n), 1, THREADS, from, from_bf16, to, to_bf16, n, add);
+    LAUNCH(cu, convert, blocks_for(cu, n), 1, THREADS, from, from_bf16, to, to_bf16, n, add);
     return OK;
 }
