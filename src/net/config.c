@@ -68,17 +68,6 @@ const struct key net_config_keys[] = {
     { 0 },
 };
 
-/* Keys of [net] that Darknet's cfgs carry and that have no meaning for classification here: no warning for
- * them. */
-struct silent {
-    struct list ignored;
-};
-#define SILENT(word)                                                                                         \
-    {                                                                                                        \
-        word, KEY_LIST, 0, 0, -1e30, 1e30, NULL, "accepted, no effect"                                       \
-    }
-static const struct key silent_keys[] = { SILENT("time_steps"), SILENT("notruth"), SILENT("center"), { 0 } };
-
 static int check(const struct net_config *c, const char *path, int line, struct err *e)
 {
     if (c->subdivisions > c->batch)
@@ -166,11 +155,9 @@ static void note_oddities(const struct net_config *c, const char *path, const st
 int config_read(struct net_config *c, struct cfg *cfg, const struct backend *be, const struct notes *notes,
                 struct err *e)
 {
-    static const struct key *const tables[] = { net_config_keys, silent_keys, NULL };
+    static const struct key *const tables[] = { net_config_keys, NULL };
     struct cfg_section *s = &cfg->section[0];
-    struct silent nothing;
     TRY(options_fill(c, net_config_keys, cfg->path, s, e));
-    TRY(options_fill(&nothing, silent_keys, cfg->path, s, e));
     TRY(options_unused(tables, 0, cfg->path, s, notes, e));
     TRY(check(c, cfg->path, s->line, e));
     TRY(check_precision(c, cfg, be, e));

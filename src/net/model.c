@@ -4,9 +4,12 @@
 #include "core/mem.h"
 #include "core/pairing.h"
 #include "core/text.h"
+#include "net/stock.h"
 
 static int unknown_section(const struct net *n, const struct cfg_section *s, struct err *e)
 {
+    const char *reason = stock_section(s->name);
+    if (reason) return fail_at(e, E_CFG, n->cfg->path, s->line, "[%s]: %s", s->name, reason);
     return fail_at(e, E_CFG, n->cfg->path, s->line,
                    "unknown section [%.40s]%s (see: darknet help layers)", s->name,
                    text_hint("[", layer_nearest(s->name), "]").text);

@@ -2,6 +2,7 @@
 #include "backend/ops/images.h"
 #include "core/mem.h"
 #include "net/connect.h"
+#include "net/stock.h"
 
 /* A draft of the training program checks every option against the shapes it meets. */
 static int measure(struct net *n, struct err *e)
@@ -16,6 +17,7 @@ static int measure(struct net *n, struct err *e)
 
 static int build(struct net *n, struct err *e)
 {
+    TRY(stock_check(n->cfg, &n->notes, e));
     TRY(config_read(&n->config, n->cfg, n->be, &n->notes, e));
     n->mini = n->config.batch / n->config.subdivisions;
     TRY(model_read(n, e));

@@ -243,9 +243,10 @@ static void unknown_keys_are_noted(void **state)
 {
     struct err e = { 0 };
     (void)state;
-    ok(tiny_net(&t, NET(1) "adam=1\nnotruth=1\n[convolutional]\nfilter=2\n" HEAD, NULL, &e), &e);
+    ok(tiny_net(&t, NET(1) "adma=1\nnotruth=1\n[convolutional]\nfilter=2\n" HEAD, NULL, &e), &e);
     assert_string_equal(t.notes,
-                        "tiny.cfg:6: unused key 'adam' in [net]\n"
+                        "tiny.cfg: no effect here: [net] notruth\n"
+                        "tiny.cfg:6: unused key 'adma' in [net]\n"
                         "tiny.cfg:9: unused key 'filter' in [convolutional]; did you mean filters?\n");
     tiny_close(&t);
 }

@@ -1,0 +1,204 @@
+#include "stock.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "net/layer.h"
+
+#define REFUSED   STOCK_REFUSED
+#define MISSED    STOCK_MISSED
+#define NOTHING   STOCK_NOTHING
+#define SGD       "only SGD is implemented: remove adam, B1, B2 and eps, and choose learning_rate for SGD"
+#define BITS      "binary weights and activations are not supported: these weights need the Darknet that made them"
+#define VIDEO     "layers for video and sequences are not supported"
+#define DETECTION "this trainer is for classifiers: detection and segmentation are not supported"
+#define AUGMENTED "this augmentation is not supported: training goes on without it"
+
+const struct stock_key stock_keys[] = {
+    { "net", "adam", REFUSED, 0, SGD },
+    { "net", "B1", NOTHING, 0, NULL },
+    { "net", "B2", NOTHING, 0, NULL },
+    { "net", "eps", NOTHING, 0, NULL },
+    { "net", "clip", REFUSED, 0, "clamping of weights is not supported: remove it" },
+    { "net", "time_steps", REFUSED, 1, VIDEO },
+    { "net", "track", REFUSED, 0, VIDEO },
+    { "net", "contrastive", REFUSED, 0, "contrastive training is not supported" },
+    { "net", "unsupervised", REFUSED, 0, "contrastive training is not supported" },
+    { "net", "adversarial_lr", REFUSED, 0, "adversarial training is not supported" },
+    { "net", "attention", REFUSED, 0, "adversarial training is not supported" },
+    { "net", "random", MISSED, 0, "the net keeps its size: training at changing sizes is not supported" },
+    { "net", "mixup", MISSED, 0, AUGMENTED },
+    { "net", "cutmix", MISSED, 0, AUGMENTED },
+    { "net", "mosaic", MISSED, 0, AUGMENTED },
+    { "net", "blur", MISSED, 0, AUGMENTED },
+    { "net", "letter_box", NOTHING, 0, NULL }, /* detectors only */
+    { "net", "ema_alpha", MISSED, 0, "averaging of the weights over time is not supported" },
+    { "net", "seq_scales", REFUSED, 1, VIDEO },
+    { "net", "center", NOTHING, 0, NULL }, /* pjreddie's trainer never passes it on */
+    { "net", "notruth", NOTHING, 0, NULL },
+    { "net", "gaussian_noise", NOTHING, 0, NULL }, /* the next three: detectors only */
+    { "net", "resize_step", NOTHING, 0, NULL },
+    { "net", "mosaic_bound", NOTHING, 0, NULL },
+    { "net", "loss_scale", NOTHING, 0,
+      NULL }, /* from here on: engineering of its GPU code, charts, detectors */
+    { "net", "try_fix_nan", NOTHING, 0, NULL },
+    { "net", "optimized_memory", NOTHING, 0, NULL },
+    { "net", "workspace_size_limit_MB", NOTHING, 0, NULL },
+    { "net", "use_cuda_graph", NOTHING, 0, NULL },
+    { "net", "dynamic_minibatch", NOTHING, 0, NULL },
+    { "net", "max_chart_loss", NOTHING, 0, NULL },
+    { "net", "contrastive_jit_flip", NOTHING, 0, NULL },
+    { "net", "contrastive_color", NOTHING, 0, NULL },
+    { "net", "augment_speed", NOTHING, 0, NULL },
+    { "net", "sequential_subdivisions", NOTHING, 0, NULL },
+    { "net", "weights_reject_freq", NOTHING, 0, NULL },
+    { "net", "equidistant_point", NOTHING, 0, NULL },
+    { "net", "badlabels_rejection_percentage", NOTHING, 0, NULL },
+    { "net", "badlabels_reject_threshold", NOTHING, 0, NULL },
+    { "net", "num_sigmas_reject_badlabels", NOTHING, 0, NULL },
+    { "net", "show_receptive_field", NOTHING, 0, NULL },
+
+    { "", "onlyforward", REFUSED, 0, "use stopbackward=1 to freeze the layers up to this one" },
+    { "", "dont_update", REFUSED, 0, "use stopbackward=1 to freeze the layers up to this one" },
+    { "", "train_only_bn", REFUSED, 0, "training of batch normalisation alone is not supported" },
+    { "", "burnin_update", REFUSED, 0, "a burn-in of single layers is not supported: remove it" },
+    { "", "clip", REFUSED, 0, "clamping of weights is not supported: remove it" },
+    { "", "truth", REFUSED, 0, "the output of a layer as truth is not supported" },
+    { "", "numload", REFUSED, 0, "loading of a part of the filters is not supported" },
+    { "", "dontsave", REFUSED, 0, "every layer is saved: use darknet partial to cut the file" },
+    { "", "smooth", NOTHING, 0, NULL },
+
+    { "convolutional", "dilation", REFUSED, 1, "dilated convolutions are not supported yet" },
+    { "convolutional", "stride_x", REFUSED, -1, "one stride for both axes is supported: write stride=" },
+    { "convolutional", "stride_y", REFUSED, -1, "one stride for both axes is supported: write stride=" },
+    { "convolutional", "antialiasing", REFUSED, 0, "anti-aliased strides are not supported yet" },
+    { "convolutional", "binary", REFUSED, 0, BITS },
+    { "convolutional", "xnor", REFUSED, 0, BITS },
+    { "convolutional", "bin_output", REFUSED, 0, BITS },
+    { "convolutional", "flipped", REFUSED, 0, "transposed weights are not supported" },
+    { "convolutional", "dot", REFUSED, 0, "the penalty on similar filters is not supported" },
+    { "convolutional", "cbn", REFUSED, 0, "statistics over several mini-batches are not supported" },
+    { "convolutional", "share_index", REFUSED, -1, "weights shared among layers are not supported" },
+    { "convolutional", "sway", REFUSED, 0, "augmented kernels are not supported" },
+    { "convolutional", "rotate", REFUSED, 0, "augmented kernels are not supported" },
+    { "convolutional", "stretch", REFUSED, 0, "augmented kernels are not supported" },
+    { "convolutional", "stretch_sway", REFUSED, 0, "augmented kernels are not supported" },
+    { "convolutional", "angle", NOTHING, 0, NULL }, /* of the four above */
+    { "convolutional", "grad_centr", REFUSED, 0, "gradient centralisation is not supported: remove it" },
+    { "convolutional", "reverse", REFUSED, 0, "reversed gradients are not supported" },
+    { "convolutional", "coordconv", REFUSED, 0, "coordinates as channels are not supported" },
+    { "convolutional", "assisted_excitation", REFUSED, 0, "assisted excitation needs boxes: remove it" },
+    { "convolutional", "stream", NOTHING, 0, NULL },
+    { "convolutional", "wait_stream", NOTHING, 0, NULL },
+    { "connected", "flipped", REFUSED, 0, "transposed weights are not supported" },
+    { "maxpool", "stride_x", REFUSED, -1, "one stride for both axes is supported: write stride=" },
+    { "maxpool", "stride_y", REFUSED, -1, "one stride for both axes is supported: write stride=" },
+    { "maxpool", "maxpool_depth", REFUSED, 0, "maxima over channels are not supported yet" },
+    { "maxpool", "out_channels", NOTHING, 0, NULL }, /* of maxpool_depth */
+    { "maxpool", "maxpool_zero_nonmax", REFUSED, 0, "a map of the maxima is not supported" },
+    { "maxpool", "antialiasing", REFUSED, 0, "anti-aliased strides are not supported yet" },
+    { "dropout", "dropblock", REFUSED, 0, "DropBlock is not supported yet: remove it for plain dropout" },
+    { "dropout", "dropblock_size_rel", NOTHING, 0, NULL },
+    { "dropout", "dropblock_size_abs", NOTHING, 0, NULL },
+    { "softmax", "tree", REFUSED, -1, "class hierarchies are not supported" },
+    { "cost", "ratio", REFUSED, 0, "a loss over a share of the outputs is not supported" },
+    { "cost", "noobj", NOTHING, 0, NULL }, /* of detectors */
+    { "cost", "thresh", NOTHING, 0, NULL },
+    { "route", "groups", REFUSED, 1, "groups of channels are not supported yet" },
+    { "route", "group_id", NOTHING, 0, NULL }, /* of groups */
+    { "route", "stream", NOTHING, 0, NULL },
+    { "route", "wait_stream", NOTHING, 0, NULL },
+    { "shortcut", "weights_type", REFUSED, -1, "weighted sums are not supported yet" },
+    { "shortcut", "weights_normalization", NOTHING, 0, NULL }, /* of weights_type */
+    { 0 },
+};
+
+const struct stock_section stock_sections[] = {
+    { "deconv", "transposed convolutions are not supported" },
+    { "deconvolutional", "transposed convolutions are not supported" },
+    { "local_avg", "averages over windows are not supported yet" },
+    { "local_avgpool", "averages over windows are not supported yet" },
+    { "upsample", "upsampling is not supported yet" },
+    { "lrn", "local response normalisation is not supported: use batch_normalize=1" },
+    { "normalization", "local response normalisation is not supported: use batch_normalize=1" },
+    { "local", "convolutions without shared weights are not supported yet" },
+    { "logistic", "several labels for an image are not supported: end the cfg with [softmax]" },
+    { "l2norm", "scaling to length 1 is not supported" },
+    { "reorg", "pixels as channels are not supported yet" },
+    { "reorg3d", "pixels as channels are not supported yet" },
+    { "scale_channels", "channel attention is not supported yet" },
+    { "sam", "spatial attention is not supported yet" },
+    { "contrastive", "contrastive training is not supported" },
+    { "implicit", "learnt constants are not supported" },
+    { "empty", "it does nothing: remove it" },
+    { "silence", "it does nothing: remove it" },
+    { "rnn", VIDEO },
+    { "lstm", VIDEO },
+    { "gru", VIDEO },
+    { "crnn", VIDEO },
+    { "conv_lstm", VIDEO },
+    { "history", VIDEO },
+    { "detection", DETECTION },
+    { "region", DETECTION },
+    { "yolo", DETECTION },
+    { "Gaussian_yolo", DETECTION },
+    { "iseg", DETECTION },
+    { 0 },
+};
+
+const char *stock_section(const char *name)
+{
+    const struct stock_section *s = stock_sections;
+    while (s->name && strcmp(s->name, name)) s++;
+    return s->reason;
+}
+
+static const struct stock_key *find(const char *section, const char *name)
+{
+    int layer = strcmp(section, "net") != 0;
+    for (const struct stock_key *k = stock_keys; k->name; k++)
+        if (!strcmp(k->name, name) && (!strcmp(k->section, section) || (layer && !*k->section))) return k;
+    return NULL;
+}
+
+static int is_neutral(const struct stock_key *k, const char *value)
+{
+    char *end;
+    double v = strtod(value, &end);
+    return end != value ? v == k->neutral : !strcmp(value, "none");
+}
+
+/* *effectless collects the names of the keys that have no effect, each once. */
+static int check_entry(struct cfg_entry *x, const char *section, const char *path, struct err *e,
+                       const struct notes *notes, char *effectless, size_t size)
+{
+    const struct stock_key *k = find(section, x->key);
+    if (!k) return OK;
+    x->used = 1;
+    if (k->verdict == REFUSED && !is_neutral(k, x->value))
+        return fail_at(e, E_CFG, x->line ? path : "-set", x->line, "[%s] %s=%.40s: %s", section, x->key,
+                       x->value, k->advice);
+    if (k->verdict == MISSED && !is_neutral(k, x->value))
+        note(notes, "%s:%d: [%s] %s=%.40s: %s", path, x->line, section, x->key, x->value, k->advice);
+    if (k->verdict != NOTHING) return OK;
+    char item[64];
+    snprintf(item, sizeof item, "[%s] %s", section, x->key);
+    size_t n = strlen(effectless);
+    if (!strstr(effectless, item) && n + strlen(item) + 3 < size)
+        snprintf(effectless + n, size - n, "%s%s", n ? ", " : "", item);
+    return OK;
+}
+
+int stock_check(struct cfg *c, const struct notes *notes, struct err *e)
+{
+    char effectless[1000] = "";
+    for (int i = 0; i < c->n; i++) {
+        struct cfg_section *s = &c->section[i];
+        const struct layer_ops *ops = i ? layer_find(s->name) : NULL;
+        if (i && !ops) continue;
+        for (int k = 0; k < s->n; k++)
+            TRY(check_entry(&s->entry[k], ops ? ops->name : "net", c->path, e, notes, effectless,
+                            sizeof effectless));
+    }
+    if (*effectless) note(notes, "%s: no effect here: %s", c->path, effectless);
+    return OK;
+}
