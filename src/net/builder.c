@@ -1,4 +1,5 @@
 #include "builder.h"
+#include "core/array.h"
 #include "core/mem.h"
 #include "net/param.h"
 
@@ -57,8 +58,12 @@ struct param *builder_linear(struct builder *b, size_t count, enum init init, do
     if (!b->creates) return b->node->params < m->nparam ? n->param[m->param + b->node->params++] : NULL;
     if (mem_mul(count, sizeof(real), &want.bytes)) return NULL;
     if (plan) want.bytes = plan->weight_bytes;
-    struct param *p = params_add(n, &want);
-    if (p && !m->nparam++) m->param = n->nparam - 1;
+    if (array_grow(&n->param, (size_t)n->nparam, sizeof *n->param)) return NULL;
+    struct param *p = n->param[n->nparam] = mem_alloc(1, sizeof *p);
+    if (!p) return NULL;
+    *p = want;
+    if (!m->nparam++) m->param = n->nparam;
+    n->nparam++;
     return p;
 }
 

@@ -113,8 +113,7 @@ void builder_keep_out(struct builder *);
 /* Backend memory of a parameter in a training program. */
 void *param_w(const struct param *);
 void *param_g(const struct param *);
-/* Host copy, dense, in .weights order: param_count(p) numbers. */
-size_t param_count(const struct param *);
+/* Host copy, dense, in .weights order: as many numbers as were declared. */
 int param_get(const struct param *, real *host);
 int param_set(struct param *, const real *host);
 

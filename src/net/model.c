@@ -10,9 +10,8 @@ static int unknown_section(const struct net *n, const struct cfg_section *s, str
 {
     const char *reason = stock_section(s->name);
     if (reason) return fail_at(e, E_CFG, n->cfg->path, s->line, "[%s]: %s", s->name, reason);
-    return fail_at(e, E_CFG, n->cfg->path, s->line,
-                   "unknown section [%.40s]%s (see: darknet help layers)", s->name,
-                   text_hint("[", layer_nearest(s->name), "]").text);
+    return fail_at(e, E_CFG, n->cfg->path, s->line, "unknown section [%.40s]%s (see: darknet help layers)",
+                   s->name, text_hint("[", layer_nearest(s->name), "]").text);
 }
 
 static int find_inputs(struct net *n, int i, struct err *e)
@@ -28,7 +27,7 @@ static int find_inputs(struct net *n, int i, struct err *e)
     }
     m->nin = count;
     m->in = mem_alloc((size_t)count, sizeof *m->in);
-    if (!m->in) return fail(e, E_MEM, "not enough memory for the layers");
+    if (!m->in) return net_no_memory(n, e);
     memcpy(m->in, at, (size_t)count * sizeof *at);
     return OK;
 }
@@ -39,8 +38,8 @@ static int layer_read(struct net *n, int i, struct err *e)
     struct model_layer *m = &n->layer[i];
     m->line = s->line;
     if (!(m->ops = layer_find(s->name))) return unknown_section(n, s, e);
-    m->self = mem_alloc(1, m->ops->size + 1);
-    if (!m->self) return fail(e, E_MEM, "not enough memory for the layers");
+    m->self = mem_alloc(1, m->ops->size);
+    if (!m->self) return net_no_memory(n, e);
     struct cfg_section none = { .name = s->name }; /* a strict section has its own keys only */
     const struct key *tables[3] = { m->ops->strict ? m->ops->keys : layer_common_keys,
                                     m->ops->strict ? NULL : m->ops->keys, NULL };
@@ -96,7 +95,7 @@ int model_read(struct net *n, struct err *e)
     n->feature = -1;
     if (!n->n) return fail_at(e, E_CFG, n->cfg->path, 0, "no layers after [net]");
     n->layer = mem_alloc((size_t)n->n, sizeof *n->layer);
-    if (!n->layer) return fail(e, E_MEM, "not enough memory for the layers");
+    if (!n->layer) return net_no_memory(n, e);
     for (int i = 0; i < n->n; i++) {
         TRY(layer_read(n, i, e));
         if (n->layer[i].ops->flags & LAYER_TRAIN_ONLY) n->feature = i;
@@ -131,10 +130,17 @@ int net_penultimate(const struct net *n)
     return i < 0 ? -1 : n->layer[i].in[0];
 }
 
-void model_layer_name(const struct net *n, int i, char *buf, size_t size)
+struct layer_name net_layer_name(const struct net *n, int i)
 {
-    snprintf(buf, size, "%.200s:%d: [%s] (layer %d)", n->cfg->path, n->layer[i].line, n->layer[i].ops->name,
-             i);
+    struct layer_name name;
+    snprintf(name.text, sizeof name.text, "%.200s:%d: [%s] (layer %d)", n->cfg->path, n->layer[i].line,
+             n->layer[i].ops->name, i);
+    return name;
+}
+
+int net_no_memory(const struct net *n, struct err *e)
+{
+    return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
 }
 
 int attach_device_error(const struct net *n, int rc, struct err *e)

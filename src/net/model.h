@@ -71,8 +71,14 @@ int net_layer_wants(const struct net *, int i, struct pairing_wants *);
  * input of the last layer with weights. -1: that is the image itself. */
 int net_penultimate(const struct net *);
 
-/* "cfg/a.cfg:14: [convolutional] (layer 3)" into buf. */
-void model_layer_name(const struct net *, int layer, char *buf, size_t size);
+/* "cfg/a.cfg:14: [convolutional] (layer 3)". */
+struct layer_name {
+    char text[300];
+};
+struct layer_name net_layer_name(const struct net *, int layer);
+
+/* "cfg/a.cfg: not enough memory". Returns E_MEM. */
+int net_no_memory(const struct net *, struct err *);
 
 /* For codes that came from the backend without a message. A device that failed tells how only when it is
  * waited for: adds that to *e, behind what is known already. e->code was OK before the call that gave rc.

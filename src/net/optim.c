@@ -52,7 +52,7 @@ static int plan_update(struct net *n, struct err *e)
     struct sgd_desc d = { .item = item,
                           .momentum = n->config.momentum,
                           .average = 1.0 / n->config.subdivisions };
-    if (!item) return E_MEM;
+    if (!item) return net_no_memory(n, e);
     for (int i = 0; i < n->nparam; i++) {
         const struct param *p = n->param[i];
         if (!param_is_trained(p)) continue;
@@ -72,10 +72,9 @@ static int plan_update(struct net *n, struct err *e)
 int optim_open(struct net *n, struct err *e)
 {
     void *now = NULL;
-    int rc = n->be->ops->alloc(n->be, sizeof *n->now, &now, e);
+    TRY(n->be->ops->alloc(n->be, sizeof *n->now, &now, e));
     n->now = now;
-    if (!rc) rc = plan_update(n, e);
-    return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for the update", n->cfg->path) : rc;
+    return plan_update(n, e);
 }
 
 void optim_close(struct net *n)
@@ -90,12 +89,10 @@ int optim_check(const struct net *n, struct err *e)
 {
     int bad;
     TRY(n->be->ops->sgd->check(&n->sgd, &bad));
-    for (int i = 0; bad >= 0 && i < n->nparam; i++) {
-        char name[300];
-        if (!param_is_trained(n->param[i]) || bad--) continue;
-        model_layer_name(n, n->param[i]->layer, name, sizeof name);
-        return fail(e, E_NUMBER, "%s: a gradient is not finite", name);
-    }
+    for (int i = 0; bad >= 0 && i < n->nparam; i++)
+        if (param_is_trained(n->param[i]) && !bad--)
+            return fail(e, E_NUMBER, "%s: a gradient is not finite",
+                        net_layer_name(n, n->param[i]->layer).text);
     return OK;
 }
 

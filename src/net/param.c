@@ -1,13 +1,11 @@
 #include "param.h"
 #include <math.h>
 #include <string.h>
-#include "core/array.h"
 #include "core/mem.h"
 #include "core/rng.h"
 
 void *param_w(const struct param *p) { return p->w; }
 void *param_g(const struct param *p) { return p->g; }
-size_t param_count(const struct param *p) { return p->count; }
 
 int param_unpack(const struct param *p, const void *from, real *host)
 {
@@ -37,10 +35,9 @@ int param_set(struct param *p, const real *host)
 
 int param_explain(const struct param *p, int rc, struct err *e)
 {
-    char name[300];
     if (!rc) return OK;
-    model_layer_name(p->net, p->layer, name, sizeof name);
-    fail(e, rc, "%s: its parameters cannot be moved: %s", name, err_text(rc));
+    fail(e, rc, "%s: its parameters cannot be moved: %s", net_layer_name(p->net, p->layer).text,
+         err_text(rc));
     return attach_device_error(p->net, rc, e);
 }
 
@@ -60,11 +57,13 @@ size_t params_bytes(const struct net *n, int train)
     return total;
 }
 
-size_t params_largest(const struct net *n)
+real *params_host(const struct net *n, struct err *e)
 {
     size_t most = 0;
     for (int i = 0; i < n->nparam; i++) most = n->param[i]->count > most ? n->param[i]->count : most;
-    return most;
+    real *host = mem_alloc(most, sizeof *host);
+    if (!host) net_no_memory(n, e);
+    return host;
 }
 
 void params_destroy(struct net *n)
@@ -81,18 +80,6 @@ void params_destroy(struct net *n)
     n->param = NULL;
     n->nparam = 0;
     for (int i = 0; n->layer && i < n->n; i++) n->layer[i].param = n->layer[i].nparam = 0;
-}
-
-struct param *params_add(struct net *n, const struct param *declared)
-{
-    struct param *p = mem_alloc(1, sizeof *p);
-    if (p && array_grow(&n->param, (size_t)n->nparam, sizeof *n->param)) {
-        mem_free(p);
-        return NULL;
-    }
-    if (!p) return NULL;
-    *p = *declared;
-    return n->param[n->nparam++] = p;
 }
 
 static int draws(const struct param *p) { return p->init == INIT_NORMAL || p->init == INIT_UNIFORM; }
@@ -133,7 +120,7 @@ static uint64_t stream_of(const struct net *n, int param)
 static int allocate(struct param *p, int train, struct err *e)
 {
     struct backend *be = p->net->be;
-    if (!train) return (p->host = mem_alloc(p->count, sizeof *p->host)) ? OK : E_MEM;
+    if (!train) return (p->host = mem_alloc(p->count, sizeof *p->host)) ? OK : net_no_memory(p->net, e);
     TRY(be->ops->alloc(be, p->bytes, &p->w, e));
     if (!learns(p)) return OK;
     TRY(be->ops->alloc(be, p->bytes, &p->g, e));
@@ -142,37 +129,31 @@ static int allocate(struct param *p, int train, struct err *e)
 
 int params_create(struct net *n, int train, struct err *e)
 {
-    real *host = mem_alloc(params_largest(n), sizeof *host);
+    real *host = params_host(n, e);
     int rc = host ? OK : E_MEM;
     for (int i = 0; i < n->nparam && !rc; i++) {
         struct param *p = n->param[i];
-        rc = allocate(p, train, e);
-        if (rc) break;
         draw(p, stream_of(n, i), host);
-        rc = param_explain(p, param_set(p, host), e);
+        rc = allocate(p, train, e);
+        if (!rc) rc = param_explain(p, param_set(p, host), e);
     }
     mem_free(host);
-    return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for %zu bytes of parameters", n->cfg->path,
-                              params_bytes(n, train))
-                       : rc;
+    return rc;
 }
 
 static int check_finite(const struct param *p, real *host, struct err *e)
 {
-    char name[300];
     TRY(param_explain(p, param_get(p, host), e));
-    for (size_t i = 0; i < p->count; i++) {
-        if (isfinite(host[i])) continue;
-        model_layer_name(p->net, p->layer, name, sizeof name);
-        return fail(e, E_NUMBER, "%s: a weight is not finite", name);
-    }
+    for (size_t i = 0; i < p->count; i++)
+        if (!isfinite(host[i]))
+            return fail(e, E_NUMBER, "%s: a weight is not finite", net_layer_name(p->net, p->layer).text);
     return OK;
 }
 
 int net_check_finite(const struct net *n, struct err *e)
 {
-    real *host = mem_alloc(params_largest(n), sizeof *host);
-    int rc = host ? OK : fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    real *host = params_host(n, e);
+    int rc = host ? OK : E_MEM;
     for (int i = 0; !rc && i < n->nparam; i++) rc = check_finite(n->param[i], host, e);
     mem_free(host);
     return rc;

@@ -18,21 +18,19 @@ struct param {
     real *host;                      /* nets for inference: dense */
 };
 
-/* Adds a parameter to the net's, in .weights order. NULL when memory is short. */
-struct param *params_add(struct net *, const struct param *);
-/* Memory and initial values for all that were added; for training in the backend, with gradients and momenta.
- */
+/* Memory and initial values for all that were declared; for training in the backend, with gradients and
+ * momenta. */
 int params_create(struct net *, int train, struct err *);
 /* As if no program had been opened yet. */
 void params_destroy(struct net *);
 /* Bytes that params_create will take. 0 on overflow. */
 size_t params_bytes(const struct net *, int train);
-/* Numbers of the largest parameter. */
-size_t params_largest(const struct net *);
+/* Host memory for the numbers of any one parameter. NULL: *e says why. */
+real *params_host(const struct net *, struct err *);
 
 /* Does the update move it? */
 int param_is_trained(const struct param *);
-/* w, g or v in the backend's own packing to dense host memory, and back: param_count(p) numbers. */
+/* w, g or v in the backend's own packing to dense host memory, and back: p->count numbers. */
 int param_unpack(const struct param *, const void *from, real *host);
 int param_pack(const struct param *, void *to, const real *host);
 /* The functions that get, set, pack and unpack return a bare code: says whose parameters they were. Returns

@@ -165,13 +165,10 @@ int run_find_bad_output(struct program *p, const struct pass *pass, struct err *
 {
     for (int i = 0; i < p->n; i++) {
         int bad;
-        char name[300];
         if (!p->node[i].used) continue;
         TRY(run_layer(p, i, 0, pass, e));
         TRY(has_bad_output(p, &p->node[i].l, &bad));
-        if (!bad) continue;
-        model_layer_name(p->net, i, name, sizeof name);
-        return fail(e, E_NUMBER, "%s: the output is not finite", name);
+        if (bad) return fail(e, E_NUMBER, "%s: the output is not finite", net_layer_name(p->net, i).text);
     }
     return OK;
 }

@@ -3,7 +3,7 @@
  * parameters. Little-endian, no padding. */
 #include "weights.h"
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 #include "backend/ops/dense.h"
 #include "core/mem.h"
 #include "net/param.h"
@@ -11,9 +11,9 @@
 static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
 
 /* Should loading read it? */
-static int is_read(const struct net *n, const struct param *p)
+static int is_read(const struct param *p)
 {
-    const struct layer_common *c = &n->layer[p->layer].common;
+    const struct layer_common *c = &p->net->layer[p->layer].common;
     return in_file(p) && !c->dontload && !(c->dontloadscales && p->flags & PARAM_SCALES);
 }
 
@@ -51,22 +51,8 @@ static size_t layer_floats(const struct net *n, int layer)
     const struct model_layer *m = &n->layer[layer];
     size_t k = 0;
     for (int i = m->param; i < m->param + m->nparam; i++)
-        if (is_read(n, n->param[i])) k += n->param[i]->count;
+        if (is_read(n->param[i])) k += n->param[i]->count;
     return k;
-}
-
-static int ends_early(const struct net *n, const char *path, int layer, size_t left, size_t need,
-                      struct err *e)
-{
-    char name[300];
-    model_layer_name(n, layer, name, sizeof name);
-    if (!left)
-        return fail_at(e, E_FORMAT, path, 0, "the file ends before %s: it holds %d of the %d layers", name,
-                       layer, n->n);
-    return fail_at(e, E_FORMAT, path, 0,
-                   "the file ends inside %s: it holds %zu of the %zu bytes there; are these the weights of "
-                   "another cfg?",
-                   name, left, need);
 }
 
 /* How many layers the payload fills. It must end where a layer ends. */
@@ -74,62 +60,62 @@ static int count_layers(const struct net *n, const struct file_reader *r, int pa
                         struct err *e)
 {
     size_t left = r->n - r->at;
-    for (int i = 0; i < n->n; i++) {
-        size_t need = layer_floats(n, i) * sizeof(float);
-        *layers = i;
-        if (partial && need && !left) return OK;
-        if (need > left) return ends_early(n, r->path, i, left, need, e);
+    for (*layers = 0; *layers < n->n; ++*layers) {
+        size_t need = layer_floats(n, *layers) * sizeof(float);
+        if (need > left && !left && partial) return OK;
+        if (need > left && !left)
+            return fail_at(e, E_FORMAT, r->path, 0, "the file ends before %s: it holds %d of the %d layers",
+                           net_layer_name(n, *layers).text, *layers, n->n);
+        if (need > left)
+            return fail_at(e, E_FORMAT, r->path, 0,
+                           "the file ends inside %s: it holds %zu of the %zu bytes there; are these the "
+                           "weights of another cfg?",
+                           net_layer_name(n, *layers).text, left, need);
         left -= need;
     }
-    *layers = n->n;
     if (!left) return OK;
     return fail_at(e, E_FORMAT, r->path, 0,
                    "%zu bytes are left after the last layer: are these the weights of another cfg?", left);
 }
 
-static int load_param(const struct net *n, struct param *p, struct file_reader *r, int transposed,
-                      float *file, real *host, struct err *e)
+/* Numbers that no training leaves behind are refused. */
+static int read_param(const struct param *p, struct file_reader *r, int transposed, real *host, struct err *e)
 {
-    size_t outputs = (size_t)n->layer[p->layer].out.c, inputs = outputs ? p->count / outputs : 0;
-    TRY(reader_take(r, file, p->count * sizeof *file, e));
+    const struct net *n = p->net;
+    size_t outputs = (size_t)n->layer[p->layer].out.c, inputs = p->count / outputs;
     int turn = transposed && p->linear == &n->be->ops->dense->linear;
-    for (size_t i = 0; i < p->count; i++) host[i] = file[turn ? i % inputs * outputs + i / inputs : i];
-    return param_explain(p, param_set(p, host), e);
-}
-
-static int load_params(struct net *n, struct file_reader *r, int transposed, int layers, struct err *e)
-{
-    size_t most = params_largest(n);
-    float *file = mem_alloc(most, sizeof *file);
-    real *host = mem_alloc(most, sizeof *host);
-    int rc = file && host ? OK : fail(e, E_MEM, "not enough memory to read %s", r->path);
-    for (int i = 0; i < n->nparam && !rc; i++)
-        if (n->param[i]->layer < layers && is_read(n, n->param[i]))
-            rc = load_param(n, n->param[i], r, transposed, file, host, e);
-    mem_free(file);
-    mem_free(host);
-    return rc;
-}
-
-/* Numbers that no training leaves behind: better refused than carried on. Reads ahead; r stays where it is.
- */
-static int check_numbers(const struct net *n, struct file_reader r, int layers, struct err *e)
-{
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        if (p->layer >= layers || !is_read(n, p)) continue;
-        for (size_t k = 0; k < p->count; k++) {
-            float v;
-            TRY(reader_take(&r, &v, sizeof v, e));
-            if (isfinite(v) && !(v < 0 && p->flags & PARAM_VARIANCE)) continue;
-            char name[300];
-            model_layer_name(n, p->layer, name, sizeof name);
-            return fail_at(e, E_FORMAT, r.path, 0,
+    for (size_t k = 0; k < p->count; k++) {
+        float v;
+        TRY(reader_take(r, &v, sizeof v, e));
+        if (!isfinite(v) || (v < 0 && p->flags & PARAM_VARIANCE))
+            return fail_at(e, E_FORMAT, r->path, 0,
                            "%s: number %zu is %g: these weights are damaged, or of a training that failed",
-                           name, k, (double)v);
-        }
+                           net_layer_name(n, p->layer).text, k, (double)v);
+        host[turn ? k % outputs * inputs + k / outputs : k] = v;
     }
     return OK;
+}
+
+static int read_params(struct net *n, struct file_reader r, int transposed, int layers, int set, real *host,
+                       struct err *e)
+{
+    for (int i = 0; i < n->nparam; i++) {
+        struct param *p = n->param[i];
+        if (p->layer >= layers || !is_read(p)) continue;
+        TRY(read_param(p, &r, transposed, host, e));
+        if (set) TRY(param_explain(p, param_set(p, host), e));
+    }
+    return OK;
+}
+
+/* The first pass only checks, so that a bad file changes nothing. */
+static int load_params(struct net *n, const struct file_reader *r, int transposed, int layers, struct err *e)
+{
+    real *host = params_host(n, e);
+    int rc = host ? OK : E_MEM;
+    for (int set = 0; set < 2 && !rc; set++) rc = read_params(n, *r, transposed, layers, set, host, e);
+    mem_free(host);
+    return rc;
 }
 
 int weights_load(struct net *n, const char *path, int partial, int *layers, struct err *e)
@@ -139,7 +125,6 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
     TRY(reader_open(&r, path, SIZE_MAX / 2, e));
     int rc = read_header(&r, &h, e);
     if (!rc) rc = count_layers(n, &r, partial, layers, e);
-    if (!rc) rc = check_numbers(n, r, *layers, e);
     if (!rc) rc = load_params(n, &r, h.transposed, *layers, e);
     reader_close(&r);
     if (!rc) n->seen = h.seen;
@@ -148,35 +133,33 @@ int weights_load(struct net *n, const char *path, int partial, int *layers, stru
 
 /* ---- saving ---- */
 
-static int save_param(const struct param *p, struct file *f, float *out, real *host, struct err *e)
+static int save_param(const struct param *p, struct file *f, real *host, struct err *e)
 {
     TRY(param_explain(p, param_get(p, host), e));
-    for (size_t i = 0; i < p->count; i++) out[i] = (float)host[i];
-    return file_write(f, out, p->count * sizeof *out, e);
+    for (size_t k = 0; k < p->count; k++) { /* in place: no number overtakes those not read yet */
+        const float v = (float)host[k];
+        memcpy((char *)host + k * sizeof v, &v, sizeof v);
+    }
+    return file_write(f, host, p->count * sizeof(float), e);
 }
 
-static int save_payload(const struct net *n, struct file *f, int upto, struct err *e)
+static int save_all(const struct net *n, struct file *f, int upto, uint64_t seen, real *host, struct err *e)
 {
-    size_t most = params_largest(n);
-    float *out = mem_alloc(most, sizeof *out);
-    real *host = mem_alloc(most, sizeof *host);
-    int rc = out && host ? OK : fail(e, E_MEM, "not enough memory to write %s", f->path);
-    for (int i = 0; i < n->nparam && !rc; i++)
-        if (n->param[i]->layer < upto && in_file(n->param[i])) rc = save_param(n->param[i], f, out, host, e);
-    mem_free(out);
-    mem_free(host);
-    return rc;
+    const int32_t version[3] = { 0, 2, 0 };
+    TRY(file_write(f, version, sizeof version, e));
+    TRY(file_write(f, &seen, sizeof seen, e));
+    for (int i = 0; i < n->nparam; i++)
+        if (n->param[i]->layer < upto && in_file(n->param[i])) TRY(save_param(n->param[i], f, host, e));
+    return file_commit(f, e);
 }
 
 int weights_save(const struct net *n, const char *path, int upto, uint64_t seen, struct err *e)
 {
     struct file f;
-    const int32_t version[3] = { 0, 2, 0 };
     TRY(file_create(&f, path, e));
-    int rc = file_write(&f, version, sizeof version, e);
-    if (!rc) rc = file_write(&f, &seen, sizeof seen, e);
-    if (!rc) rc = save_payload(n, &f, upto, e);
-    if (!rc) return file_commit(&f, e);
+    real *host = params_host(n, e);
+    int rc = host ? save_all(n, &f, upto, seen, host, e) : E_MEM;
+    mem_free(host);
     file_abort(&f);
     return rc;
 }
@@ -204,63 +187,58 @@ static int write_param(const struct param *p, struct file *f, real *host, struct
 int net_state_write(const struct net *n, struct file *f, struct err *e)
 {
     const struct state_head head = { (uint64_t)n->nparam, n->seen, sizeof(real), n->ce_average };
-    real *host = mem_alloc(params_largest(n), sizeof *host);
-    int rc = host ? file_write(f, &head, sizeof head, e)
-                  : fail(e, E_MEM, "not enough memory to write %s", f->path);
+    real *host = params_host(n, e);
+    int rc = host ? file_write(f, &head, sizeof head, e) : E_MEM;
     for (int i = 0; i < n->nparam && !rc; i++) rc = write_param(n->param[i], f, host, e);
     mem_free(host);
     return rc;
 }
 
-static int check_state(const struct net *n, struct file_reader r, struct err *e)
+static int read_state_param(const struct param *p, struct file_reader *r, int set, real *host, struct err *e)
 {
-    struct state_head head;
-    TRY(reader_take(&r, &head, sizeof head, e));
-    if (head.params != (uint64_t)n->nparam || head.real_bytes != sizeof(real))
-        return fail_at(e, E_FORMAT, r.path, 0,
-                       "this state belongs to another cfg or build (%llu parameter blocks, expected %d)",
-                       (unsigned long long)head.params, n->nparam);
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        uint64_t count;
-        TRY(reader_take(&r, &count, sizeof count, e));
-        size_t bytes = (p->v ? 2 : 1) * p->count * sizeof(real);
-        char name[300];
-        model_layer_name(n, p->layer, name, sizeof name);
-        if (count != p->count)
-            return fail_at(e, E_FORMAT, r.path, 0,
-                           "this state belongs to another cfg: %s has %zu numbers, the file %llu", name,
-                           p->count, (unsigned long long)count);
-        if (bytes > r.n - r.at) return fail_at(e, E_FORMAT, r.path, 0, "the file ends inside %s", name);
-        r.at += bytes;
+    void *const part[] = { p->w, p->v };
+    const size_t bytes = p->count * sizeof *host;
+    uint64_t count;
+    TRY(reader_take(r, &count, sizeof count, e));
+    if (count != p->count)
+        return fail_at(e, E_FORMAT, r->path, 0,
+                       "this state belongs to another cfg: %s has %zu numbers, the file %llu",
+                       net_layer_name(p->net, p->layer).text, p->count, (unsigned long long)count);
+    for (int k = 0; k < 2 && part[k]; k++) {
+        if (bytes > r->n - r->at)
+            return fail_at(e, E_FORMAT, r->path, 0, "the file ends inside %s",
+                           net_layer_name(p->net, p->layer).text);
+        TRY(reader_take(r, host, bytes, e));
+        if (set) TRY(param_explain(p, param_pack(p, part[k], host), e));
     }
     return OK;
 }
 
-static int read_state(struct net *n, struct file_reader *r, real *host, struct err *e)
+static int read_state(struct net *n, struct file_reader *r, int set, real *host, struct err *e)
 {
     struct state_head head;
     TRY(reader_take(r, &head, sizeof head, e));
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        void *const part[] = { p->w, p->v };
-        uint64_t count;
-        TRY(reader_take(r, &count, sizeof count, e));
-        for (int k = 0; k < 2 && part[k]; k++) {
-            TRY(reader_take(r, host, p->count * sizeof *host, e));
-            TRY(param_explain(p, param_pack(p, part[k], host), e));
-        }
-    }
+    if (head.params != (uint64_t)n->nparam || head.real_bytes != sizeof(real))
+        return fail_at(e, E_FORMAT, r->path, 0,
+                       "this state belongs to another cfg or build (%llu parameter blocks, expected %d)",
+                       (unsigned long long)head.params, n->nparam);
+    for (int i = 0; i < n->nparam; i++) TRY(read_state_param(n->param[i], r, set, host, e));
+    if (!set) return OK;
     n->seen = head.seen;
     n->ce_average = head.ce_average;
     return OK;
 }
 
+/* The first pass only checks, so that a bad file changes nothing. */
 int net_state_read(struct net *n, struct file_reader *r, struct err *e)
 {
-    TRY(check_state(n, *r, e));
-    real *host = mem_alloc(params_largest(n), sizeof *host);
-    int rc = host ? read_state(n, r, host, e) : fail(e, E_MEM, "not enough memory to read %s", r->path);
+    const size_t start = r->at;
+    real *host = params_host(n, e);
+    int rc = host ? OK : E_MEM;
+    for (int set = 0; set < 2 && !rc; set++) {
+        r->at = start;
+        rc = read_state(n, r, set, host, e);
+    }
     mem_free(host);
     return rc;
 }

@@ -64,7 +64,7 @@ static void close_all(struct session *s)
 /* Uniform in [low, high), rounded to what the file holds. */
 static int set_param(struct param *p, uint64_t at, double low, double high)
 {
-    size_t n = param_count(p);
+    size_t n = p->count;
     real *w = mem_alloc(n, sizeof *w);
     if (!w) return E_MEM;
     uint64_t key = rng_key(SEED, 1000, at);
@@ -122,9 +122,9 @@ static int set_all(struct session *s, struct err *e)
         int n = kinds_of(&s->net->cfg->section[i + 1], kind);
         if (at + n > s->net->nparam)
             return fail(e, E_CFG, "layer %d: fewer parameters than the format has", i);
-        size_t outputs = n ? param_count(s->net->param[at]) : 1;
+        size_t outputs = n ? s->net->param[at]->count : 1;
         for (int k = 0; k < n; k++) {
-            size_t fan = kind[k] == WEIGHTS ? param_count(s->net->param[at + k]) / outputs : 1;
+            size_t fan = kind[k] == WEIGHTS ? s->net->param[at + k]->count / outputs : 1;
             if (set_kind(s, at + k, kind[k], fan))
                 return fail(e, E_MEM, "layer %d: parameters cannot be set", i);
         }

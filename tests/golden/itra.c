@@ -378,7 +378,7 @@ static int net_of(struct net **net, const struct vector *v, struct backend *be, 
 static int set_weights(struct net *net, const struct vector *v, struct err *e)
 {
     for (int i = 0; i < net->nparam; i++) {
-        size_t n = param_count(net->param[i]);
+        size_t n = net->param[i]->count;
         real *w = mem_alloc(n, sizeof *w);
         if (!w) return fail(e, E_MEM, "not enough memory for %zu weights", n);
         for (int k = 0; i == 1 && k < v->d; k++) w[(size_t)k * (size_t)v->d + (size_t)k] = 1;

@@ -180,9 +180,9 @@ static int set_parameters(struct replay *r, struct err *e)
     int rc = start && r->host ? OK : fail(e, E_MEM, "not enough memory");
     for (int i = 0; i < g->nparam && !rc; i++) {
         const struct golden_param *p = &g->param[i];
-        if (param_count(r->net->param[i]) != p->count)
+        if (r->net->param[i]->count != p->count)
             rc = fail(e, E_FORMAT, "%s: %s has %zu numbers, expected %zu", g->cfg, p->name,
-                      param_count(r->net->param[i]), p->count);
+                      r->net->param[i]->count, p->count);
         if (rc) break;
         uniform(start, p->count, FORMULA_PARAMETER, (uint64_t)i, p->low, p->high);
         for (size_t k = 0; k < p->count; k++) r->host[k] = start[k];

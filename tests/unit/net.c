@@ -582,7 +582,7 @@ static void losses_that_are_not_finite_name_the_layer(void **state)
 static void uniform_within(int i, double reach)
 {
     double squares = 0, sum = 0;
-    size_t n = param_count(t.net->param[i]);
+    size_t n = t.net->param[i]->count;
     for (size_t k = 0; k < n; k++) {
         double w = tiny_w(&t, i, k);
         assert_true(fabs(w) <= reach);
