@@ -243,7 +243,7 @@ check-device: $(B)/darknet $(B)/tests/bench/step $(addprefix $(B)/tests/,$(OPS) 
               $(addprefix $(B)/plain/,$(OPS) layers/parity) $(call on,GPU,$(B)/tests/device/ceilings)
 
 # What decodes images, in each variant of it.
-check-images: $(B)/darknet $(B)/tests/unit/image $(B)/tests/unit/decoders
+check-images: $(B)/darknet $(addprefix $(B)/tests/unit/,image decoders)
 
 fuzz:
 	@scripts/fuzz.sh

@@ -39,7 +39,7 @@ exec tests/run.sh \
     $(programs $san unit backends ref layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $(programs $double ref) $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
-    $turbojpeg/tests/unit/image $turbojpeg/tests/unit/decoders $opencv/tests/unit/image $opencv/tests/unit/decoders \
+    $(for v in $turbojpeg $opencv; do for t in image decoders; do echo $v/tests/unit/$t; done; done) \
     $float/tests/layers/parity $float/tests/train/cfgs \
     $(programs $shim backends layers cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \

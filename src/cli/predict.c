@@ -15,12 +15,13 @@ struct prediction {
 static int load_image(const struct prediction *p, const char *path, struct err *e)
 {
     const struct net_config *c = &p->s.net->config;
-    uint8_t *pixels;
-    int w, h;
-    TRY(image_decode(path, c->channels, 0, &pixels, &w, &h, e));
-    int rc = p->s.cli->center ? image_center(pixels, c->channels, w, h, c->width, c->height, p->x, e)
-                              : image_letterbox(pixels, c->channels, w, h, c->width, c->height, p->x, e);
-    mem_free(pixels);
+    struct picture i;
+    TRY(image_decode(path, &(struct decoding){ c->channels, 0, p->s.data->orient }, &i, e));
+    if (i.flaw) note(&p->s.notes, "%s: %s", path, i.flaw);
+    int rc = p->s.cli->center
+                 ? image_center(i.pixels, c->channels, i.w, i.h, c->width, c->height, p->x, e)
+                 : image_letterbox(i.pixels, c->channels, i.w, i.h, c->width, c->height, p->x, e);
+    mem_free(i.pixels);
     if (!rc) augment_normalise(&p->s.augment, p->x);
     return rc;
 }

@@ -136,6 +136,7 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     s->label = mem_alloc((size_t)s->d.n, sizeof *s->label);
     if (!s->label) return fail(e, E_MEM, "not enough memory for %d images", s->d.n);
     s->d.path = s->list;
+    s->d.orient = d->orient;
     s->d.label = s->label;
     TRY(labels_read(&labels, d, e));
     int rc = label_finder_open(&f, labels, d->classes, e);
@@ -288,22 +289,19 @@ void dataset_close(struct dataset *d)
 
 /* ---- samples ---- */
 
-int dataset_image(const struct dataset *d, int i, int c, int shorter, uint8_t **pixels, int *w, int *h,
-                  struct err *e)
+int dataset_image(const struct dataset *d, int i, int c, int shorter, struct picture *to, struct err *e)
 {
-    if (!d->pixels) return image_decode(d->path[i], c, shorter, pixels, w, h, e);
-    *pixels = NULL;
+    if (!d->pixels) return image_decode(d->path[i], &(struct decoding){ c, shorter, d->orient }, to, e);
+    *to = (struct picture){ .w = d->w, .h = d->h };
     if (c != 1 && c != 3) return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", c);
     size_t n = (size_t)d->h * (size_t)d->w, size = n * (size_t)d->c;
     const uint8_t *p = d->pixels + (size_t)i * size;
-    if (!(*pixels = mem_alloc(n, (size_t)c))) return fail(e, E_MEM, "not enough memory for an image");
+    if (!(to->pixels = mem_alloc(n, (size_t)c))) return fail(e, E_MEM, "not enough memory for an image");
     if (d->c == c)
-        memcpy(*pixels, p, size);
+        memcpy(to->pixels, p, size);
     else if (c == 1)
-        image_luma(p, p + n, p + 2 * n, 1, n, *pixels);
+        image_luma(p, p + n, p + 2 * n, 1, n, to->pixels);
     else
-        for (int k = 0; k < 3; k++) memcpy(*pixels + (size_t)k * n, p, n);
-    *w = d->w;
-    *h = d->h;
+        for (int k = 0; k < 3; k++) memcpy(to->pixels + (size_t)k * n, p, n);
     return OK;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/err.h"
+#include "data/image.h"
 
 /* A .data file: key = value lines. Inner blanks of values are kept (paths may have them). */
 struct data_file {
@@ -15,6 +16,7 @@ struct data_file {
     int width, height; /* resize=: what packed images are resized to; 0: not */
     char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
     int replacement;                                      /* sampling=replacement: Darknet's draw */
+    int orient;  /* orient=1: images are turned upright, as their EXIF data says */
     char **name; /* class names from `names`, else from `labels`; NULL when neither is given */
     int names_n; /* = classes, or 0 */
 };
@@ -40,6 +42,7 @@ struct dataset {
     uint64_t choice; /* tells apart what else was held out of the same files: 0 if nothing was */
     /* Lists: n paths; NULL for packed. */
     char *const *path;
+    int orient; /* and whether they are turned upright, as their EXIF data says */
     void *self; /* what dataset_close needs */
 };
 
@@ -64,8 +67,7 @@ int list_line(const char *path, int i);
 int labels_read(char ***label, const struct data_file *, struct err *);
 
 /* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted.
- * `shorter` is image_decode's, for lists. The caller owns *pixels (mem_free). */
-int dataset_image(const struct dataset *, int i, int c, int shorter, uint8_t **pixels, int *w, int *h,
-                  struct err *);
+ * `shorter` is image_decode's, for lists. The caller owns the pixels (mem_free). */
+int dataset_image(const struct dataset *, int i, int c, int shorter, struct picture *, struct err *);
 
 #endif

@@ -1,10 +1,12 @@
 /* Image files to planes of bytes: whose turn it is to decode, and binary PNM, which is read here. */
 #include <limits.h>
 #include <string.h>
+#include <zlib.h>
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/decoder.h"
 #include "data/image.h"
+#include "data/jpeg.h"
 
 static const size_t FILE_LIMIT = (size_t)1 << 30;
 static const int64_t PIXEL_LIMIT = (int64_t)1 << 28;
@@ -37,12 +39,41 @@ const struct decoder *decoder_at(int i)
     return i >= 0 && (size_t)i < sizeof all / sizeof *all ? all[i] : NULL;
 }
 
+/* PNG: stb_image does not look at the checksums. One that is cut off is the decoder's concern; of what is
+ * only about the image (lower case) nothing is read. */
+static int check_png(const struct encoded *f, struct err *e)
+{
+    enum { HEAD = 8, AROUND = 12 }; /* a chunk is its length, type, data, checksum */
+    if (f->n < HEAD || memcmp(f->x, "\x89PNG\r\n\x1a\n", HEAD)) return OK;
+    for (size_t at = HEAD; f->n - at >= AROUND;) {
+        const uint8_t *p = f->x + at;
+        size_t length = big_endian(p);
+        if (length > f->n - at - AROUND) return OK;
+        if (p[4] < 'a' && crc32_z(0, p + 4, length + 4) != big_endian(p + 8 + length))
+            return fail_at(e, E_FORMAT, f->path, 0, "is a damaged PNG image: the checksum of %.4s is wrong",
+                           (const char *)p + 4);
+        at += AROUND + length;
+    }
+    return OK;
+}
+
+static int refuse_foreign(const struct encoded *f, struct err *e)
+{
+    int opencv = 0;
+    for (int i = 0; decoder_at(i); i++) opencv |= !strcmp(decoder_at(i)->name, "opencv");
+    return fail_at(e, E_FORMAT, f->path, 0, "is %s%s: convert it to JPEG or PNG%s", f->foreign->name,
+                   opencv && f->foreign->by_opencv ? ", and damaged" : "",
+                   !opencv && f->foreign->by_opencv ? ", or build with OPENCV=1" : "");
+}
+
 static int decode_by_library(struct encoded *f, int shorter, struct raw *r, struct err *e)
 {
     int rc = DECODER_PASSES;
+    TRY(check_png(f, e));
     TRY(encoded_inspect(f, e));
-    for (int i = 0; rc == DECODER_PASSES; i++) rc = decoder_at(i)->decode(f, shorter, r, e);
-    return rc;
+    for (int i = 0; rc == DECODER_PASSES && decoder_at(i); i++) rc = decoder_at(i)->decode(f, shorter, r, e);
+    if (rc == DECODER_PASSES) return refuse_foreign(f, e);
+    return rc ? rc : image_check_size(r->w, r->h, f->path, e);
 }
 
 /* ---- PNM: P5 (gray) and P6 (RGB), any maximum value up to 65535 ---- */
@@ -102,6 +133,32 @@ static int decode_pnm(const struct encoded *f, struct raw *r, struct err *e)
     return OK;
 }
 
+/* ---- orientation ---- */
+
+/* Turns an image upright. EXIF counts its eight orientations so that in v - 1, 4 exchanges rows and columns
+ * after the rest, and of the others 1 and 2 mirror columns, 2 and 3 rows. */
+static int turn(struct raw *r, int v, const char *path, struct err *e)
+{
+    int swap = v > 4, k = swap ? v - 5 : v - 1, w = swap ? r->h : r->w, h = swap ? r->w : r->h;
+    static const uint8_t mirror_x[2][4] = { { 0, 1, 1, 0 }, { 0, 0, 1, 1 } };
+    static const uint8_t mirror_y[2][4] = { { 0, 0, 1, 1 }, { 0, 1, 1, 0 } };
+    size_t n = (size_t)r->n;
+    uint8_t *x = mem_alloc((size_t)w * (size_t)h, n), *to = x;
+    if (!x) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", w, h);
+    for (int y = 0; y < h; y++)
+        for (int i = 0; i < w; i++, to += n) {
+            int across = swap ? y : i, down = swap ? i : y;
+            if (mirror_x[swap][k]) across = r->w - 1 - across;
+            if (mirror_y[swap][k]) down = r->h - 1 - down;
+            memcpy(to, r->x + ((size_t)down * (size_t)r->w + (size_t)across) * n, n);
+        }
+    mem_free(r->x);
+    r->x = x;
+    r->w = w;
+    r->h = h;
+    return OK;
+}
+
 /* ---- planes ---- */
 
 void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t step, size_t n, uint8_t *y)
@@ -130,30 +187,37 @@ void raw_planes(const struct raw *r, int c, uint8_t *to)
     }
 }
 
-int image_decode(const char *path, int c, int shorter, uint8_t **pixels, int *w, int *h, struct err *e)
+static int decode(struct encoded *f, const struct decoding *d, struct raw *r, struct err *e)
+{
+    if (is_pnm(f->x, f->n)) return decode_pnm(f, r, e);
+    TRY(decode_by_library(f, d->shorter, r, e));
+    int v = d->orient && is_jpeg(f->x, f->n) ? jpeg_inspect(f->x, f->n).orientation : 1;
+    return v > 1 ? turn(r, v, f->path, e) : OK;
+}
+
+int image_decode(const char *path, const struct decoding *d, struct picture *to, struct err *e)
 {
     char *bytes;
     size_t n;
-    *pixels = NULL;
-    if (c != 1 && c != 3) return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", c);
+    *to = (struct picture){ 0 };
+    if (d->c != 1 && d->c != 3)
+        return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", d->c);
     TRY(file_load(path, FILE_LIMIT, &bytes, &n, e));
     if (!n) {
         mem_free(bytes);
         return fail_at(e, E_FORMAT, path, 0, "is empty, expected an image");
     }
-    struct encoded f = { path, (const uint8_t *)bytes, n, 0, 0 };
+    struct encoded f = { .path = path, .x = (const uint8_t *)bytes, .n = n };
     struct raw r = { 0 };
-    int rc = is_pnm(f.x, n) ? decode_pnm(&f, &r, e) : decode_by_library(&f, shorter, &r, e);
+    int rc = decode(&f, d, &r, e);
     mem_free(bytes);
     if (!rc) {
-        size_t count = (size_t)r.w * (size_t)r.h * (size_t)c;
-        if ((*pixels = mem_alloc(count, 1)))
-            raw_planes(&r, c, *pixels);
+        *to = (struct picture){ mem_alloc((size_t)r.w * (size_t)r.h, (size_t)d->c), r.w, r.h, r.flaw };
+        if (to->pixels)
+            raw_planes(&r, d->c, to->pixels);
         else
             rc = fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r.w, r.h);
     }
     mem_free(r.x);
-    *w = r.w;
-    *h = r.h;
     return rc;
 }

@@ -12,20 +12,27 @@ struct encoded {
     const uint8_t *x;
     size_t n;
     int w, h;
+    /* A kind that stb_image does not know; w and h are 0 then. NULL: it knows it. */
+    const struct foreign {
+        const char *name, *head;
+        size_t at, n;  /* where the n bytes of head stand */
+        int by_opencv; /* OpenCV reads it */
+    } * foreign;
 };
 
 /* Interleaved samples as decoded. */
 struct raw {
-    int w, h, n; /* n samples a pixel: gray, gray and alpha, RGB, RGBA */
-    uint8_t *x;  /* of mem_alloc */
+    int w, h, n;      /* n samples a pixel: gray, gray and alpha, RGB, RGBA */
+    uint8_t *x;       /* of mem_alloc */
+    const char *flaw; /* what is wrong with a file that could be decoded all the same; or NULL */
 };
 
 enum { DECODER_PASSES = 1 };
 
 /* decode fills *raw, or returns DECODER_PASSES (and leaves *raw alone) for what it does not know or cannot do
- * without a complaint. The last decoder, stb_image, never passes: whatever is built in, the same files are
- * images and the same ones are damaged, in the same words. `shorter` is image_decode's. Any thread may call.
- */
+ * without a complaint. The last decoder, stb_image, passes on foreign kinds only: whatever is built in, of
+ * all others the same files are images and the same ones are damaged, in the same words. `shorter` is
+ * image_decode's. Any thread may call. */
 struct decoder {
     const char *name;
     const char *(*version)(void); /* of the library, and what it is asked about; for `darknet version` */
@@ -34,7 +41,7 @@ struct decoder {
 
 const struct decoder *decoder_at(int i); /* NULL behind the last */
 
-/* Fills w and h; an error says why these bytes are no image, or that it has too many pixels. */
+/* Fills w, h and foreign; an error says why these bytes are no image, or that it has too many pixels. */
 int encoded_inspect(struct encoded *, struct err *);
 /* To c planes: 1 luma, 3 RGB. */
 void raw_planes(const struct raw *, int c, uint8_t *to);
@@ -50,6 +57,11 @@ static inline int jpeg_reduction(const struct encoded *f, int shorter)
     int side = f->w < f->h ? f->w : f->h, by = shorter > 0 ? 8 : 1;
     while (by > 1 && (side + by - 1) / by < shorter) by /= 2;
     return by;
+}
+
+static inline uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
 /* A sample of 0..most as a byte, rounded. */

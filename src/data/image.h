@@ -6,15 +6,28 @@
 #include <stdint.h>
 #include "core/err.h"
 
-/* Decodes a file (JPEG, PNG, BMP, TGA, GIF, PSD, PNM of kinds P5 and P6; 8 or 16 bit, gray, palette, alpha
- * dropped) to c planes of bytes: c 1 is luma (.299 .587 .114), c 3 RGB (gray is replicated). Orientation tags
- * are not followed. Images of more than 2^28 pixels are refused before they are decoded. *pixels: mem_free.
- *
- * shorter: how long the image's shorter side must at least be for what is to be done with it; 0: the whole
- * image. Where TurboJPEG or OpenCV is built in, a JPEG may then come at 1/2, 1/4 or 1/8 of its size (sides
- * rounded up) if that is no shorter: the same view, cheaper, and a little smoother than if it were sampled
- * down later. */
-int image_decode(const char *path, int c, int shorter, uint8_t **pixels, int *w, int *h, struct err *);
+/* A decoded image: c planes of h x w bytes (mem_free). */
+struct picture {
+    uint8_t *pixels;
+    int w, h;
+    const char *flaw; /* what is wrong with its file although it could be decoded; NULL: nothing */
+};
+
+struct decoding {
+    int c; /* planes: 1 is luma (.299 .587 .114), 3 RGB (gray is replicated) */
+    /* How long the shorter side must at least be for what is to be done with it; 0: the whole image. Where
+     * TurboJPEG or OpenCV is built in, a JPEG may then come at 1/2, 1/4 or 1/8 of its size (sides rounded
+     * up) if that is no shorter: the same view, cheaper, and a little smoother than if it were sampled down
+     * later. */
+    int shorter;
+    int orient; /* turn it upright, as the EXIF data of a JPEG says */
+};
+
+/* Decodes a file: JPEG, PNG, BMP, TGA, GIF, PSD, PNM of kinds P5 and P6, and where OpenCV is built in WebP
+ * and TIFF; 8 or 16 bit, gray, palette, four inks (inverted, as everybody writes them), alpha dropped. Images
+ * of more than 2^28 pixels are refused before they are decoded. A JPEG that lacks nothing but its end marker
+ * is decoded and has a flaw; what lacks more, or fails the checksums of PNG, is refused (E_FORMAT). */
+int image_decode(const char *path, const struct decoding *, struct picture *, struct err *);
 
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */
 void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t step, size_t n, uint8_t *y);

@@ -1,5 +1,4 @@
-/* A slot goes free -> opened by the first lane that comes -> filled by the workers -> handed out -> released.
- */
+/* A slot is free, opened by the first lane that comes, filled by the workers, handed out, released. */
 #include "loader.h"
 #include <pthread.h>
 #include <string.h>
@@ -20,8 +19,11 @@ struct slot {
     float *x; /* or, where the loader says moves: */
     struct crop *move;
     int *label, *sample;
-    int *failed; /* by row: unreadable draws before the sample that is in it */
-    int pending; /* rows still to be made, of all lanes */
+    struct outcome {
+        int failed;       /* unreadable draws before the sample that is in the row */
+        const char *flaw; /* of its file, or NULL */
+    } * outcome;          /* by row */
+    int pending;          /* rows still to be made, of all lanes */
     int released;
     struct err err; /* first failure that is no matter of one image */
 };
@@ -57,8 +59,10 @@ struct loader {
     int nlanes, nworkers, locks; /* so many exist */
 
     /* The consumer's alone. It counts in the order of batches, whoever decoded what first. */
-    uint8_t *bad; /* a bit for each sample: unreadable */
-    int nbad;
+    struct tally {
+        uint8_t *bit; /* of each sample: already counted */
+        int n;
+    } unreadable, flawed;
     struct err dead; /* once failed, always */
 };
 
@@ -133,24 +137,26 @@ static int draw_again(const struct loader *l, int lane, uint64_t number, int row
 
 /* ---- workers ---- */
 
-static int make_row(const struct loader *l, int sample, uint64_t key, float *x, struct err *e)
+/* *flaw: what is wrong with a file that was read all the same. */
+static int make_row(const struct loader *l, int sample, uint64_t key, float *x, const char **flaw,
+                    struct err *e)
 {
     const struct dataset *d = l->d;
     const struct augment *a = &l->o.augment;
-    uint8_t *own = NULL;
+    struct picture own = { .w = d->w, .h = d->h };
     const uint8_t *pixels;
-    int w = d->w, h = d->h;
     if (d->pixels && d->c == a->c) {
-        pixels = d->pixels + (size_t)sample * (size_t)d->c * (size_t)h * (size_t)w;
+        pixels = d->pixels + (size_t)sample * (size_t)d->c * (size_t)d->h * (size_t)d->w;
     } else {
         int shorter = l->o.training ? augment_shorter(a, key) : a->w > a->h ? a->w : a->h;
-        TRY(dataset_image(d, sample, a->c, shorter, &own, &w, &h, e));
-        pixels = own;
+        TRY(dataset_image(d, sample, a->c, shorter, &own, e));
+        pixels = own.pixels;
     }
-    int rc = l->o.training ? augment_image(a, key, pixels, w, h, x, e)
-                           : image_center(pixels, a->c, w, h, a->w, a->h, x, e);
+    int rc = l->o.training ? augment_image(a, key, pixels, own.w, own.h, x, e)
+                           : image_center(pixels, a->c, own.w, own.h, a->w, a->h, x, e);
     if (!rc && !l->o.training) augment_normalise(a, x);
-    mem_free(own);
+    mem_free(own.pixels);
+    *flaw = own.flaw;
     return rc;
 }
 
@@ -160,39 +166,37 @@ static uint64_t key_of(const struct loader *l, int lane, uint64_t number, int ro
     return rng_bits(rng_key(o->seed, RNG_AUGMENT, (uint64_t)lane), place_of(o, lane, number, row));
 }
 
-static void move_row(const struct loader *l, struct slot *s, int at)
+static int move_row(const struct loader *l, struct slot *s, int at)
 {
     int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
     struct crop *m = &s->move[at];
     m->image = s->sample[at];
     s->label[at] = l->d->label[m->image];
-    s->failed[at] = 0;
     augment_move(&l->o.augment, key_of(l, lane, s->batch.number, row), m);
+    return OK;
 }
 
 /* Fills row `at` of a slot, with other draws while images are unreadable. */
 static int fill_row(const struct loader *l, struct slot *s, int at, struct err *e)
 {
     const struct loader_options *o = &l->o;
-    if (o->moves) {
-        move_row(l, s, at);
-        return OK;
-    }
+    s->outcome[at] = (struct outcome){ 0 };
+    if (o->moves) return move_row(l, s, at);
     int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1, sample = s->sample[at];
     uint64_t number = s->batch.number, key = key_of(l, lane, number, row);
     float *x = s->x + (size_t)at * l->pixels;
     struct err why;
-    int rc, failed = 0;
-    while ((rc = make_row(l, sample, key, x, &why)) == E_FILE || rc == E_FORMAT) {
-        failed++;
+    struct outcome *out = &s->outcome[at];
+    int rc;
+    while ((rc = make_row(l, sample, key, x, &out->flaw, &why)) == E_FILE || rc == E_FORMAT) {
+        out->failed++;
         if (!o->training) break;
-        int other = redraw(l, lane, number, row, failed);
-        if (failed == MOST_ATTEMPTS || other < 0)
-            return fail(e, E_FORMAT, "%d draws in a row gave no readable image; the last: %s", failed,
+        int other = redraw(l, lane, number, row, out->failed);
+        if (out->failed == MOST_ATTEMPTS || other < 0)
+            return fail(e, E_FORMAT, "%d draws in a row gave no readable image; the last: %s", out->failed,
                         why.msg);
         sample = other;
     }
-    s->failed[at] = failed;
     s->label[at] = l->d->label[sample];
     s->sample[at] = rc ? -1 - sample : sample;
     if (rc) memset(x, 0, l->pixels * sizeof *x);
@@ -273,20 +277,25 @@ static void *feed(void *arg)
 
 /* ---- handing out ---- */
 
+/* Whether a sample was counted now and is to be named. */
+static int count(struct loader *l, struct tally *t, const char *kind, int sample)
+{
+    uint8_t bit = (uint8_t)(1u << sample % 8), *byte = &t->bit[sample / 8];
+    if (*byte & bit) return 0;
+    *byte |= bit;
+    if (t->n++ == MOST_NAMED)
+        note(&l->notes, "%d %s images were named; others are only counted", MOST_NAMED, kind);
+    return t->n <= MOST_NAMED;
+}
+
 static void count_unreadable(struct loader *l, int sample)
 {
-    uint8_t bit = (uint8_t)(1u << sample % 8), *byte = &l->bad[sample / 8];
-    if (*byte & bit) return;
-    *byte |= bit;
-    if (l->nbad++ == MOST_NAMED)
-        note(&l->notes, "%d unreadable images were named; others are only counted", MOST_NAMED);
-    if (l->nbad > MOST_NAMED) return;
     struct err e;
-    uint8_t *pixels;
-    int w, h;
+    struct picture picture;
+    if (!count(l, &l->unreadable, "unreadable", sample)) return;
     /* Read again for the reason: this is rare, and keeps the notes in the order of the batches. */
-    int rc = dataset_image(l->d, sample, l->o.augment.c, 0, &pixels, &w, &h, &e);
-    mem_free(pixels);
+    int rc = dataset_image(l->d, sample, l->o.augment.c, 0, &picture, &e);
+    mem_free(picture.pixels);
     note(&l->notes, "%s: %s", rc ? e.msg : l->d->path[sample],
          l->o.training ? "another image is drawn instead" : "counts as wrong");
 }
@@ -297,13 +306,15 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
     if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
     for (int at = 0; at < s->batch.rows; at++) {
         int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
-        for (int i = 0; i < s->failed[at]; i++)
+        for (int i = 0; i < s->outcome[at].failed; i++)
             count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
+        if (s->outcome[at].flaw && count(l, &l->flawed, "damaged", s->sample[at]))
+            note(&l->notes, "%s: %s", l->d->path[s->sample[at]], s->outcome[at].flaw);
     }
-    if (l->o.training && l->nbad > l->d->n / 100.0)
+    if (l->o.training && l->unreadable.n > l->d->n / 100.0)
         return fail(e, E_FORMAT,
-                    "%d of %d images were unreadable so far, expected at most 1 %%: check the files", l->nbad,
-                    l->d->n);
+                    "%d of %d images were unreadable so far, expected at most 1 %%: check the files",
+                    l->unreadable.n, l->d->n);
     return OK;
 }
 
@@ -355,7 +366,7 @@ void loader_release(struct loader *l, const struct batch *batch)
     pthread_mutex_unlock(&l->lock);
 }
 
-uint64_t loader_unreadable(const struct loader *l) { return (uint64_t)l->nbad; }
+uint64_t loader_unreadable(const struct loader *l) { return (uint64_t)l->unreadable.n; }
 
 /* ---- opening and closing ---- */
 
@@ -389,8 +400,9 @@ static int make_slots(struct loader *l, struct err *e)
     l->capacity = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
     l->job = mem_alloc(l->capacity, sizeof *l->job);
     l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);
-    l->bad = mem_alloc((size_t)l->d->n / 8 + 1, 1);
-    int missing = !l->job || !l->worker || !l->bad;
+    l->unreadable.bit = mem_alloc((size_t)l->d->n / 8 + 1, 1);
+    l->flawed.bit = mem_alloc((size_t)l->d->n / 8 + 1, 1);
+    int missing = !l->job || !l->worker || !l->unreadable.bit || !l->flawed.bit;
     for (int i = 0; i < DEPTH; i++) {
         struct slot *s = &l->slot[i];
         s->batch.number = UINT64_MAX;
@@ -400,8 +412,8 @@ static int make_slots(struct loader *l, struct err *e)
             s->x = mem_alloc(numbers, sizeof *s->x);
         s->label = mem_alloc(rows, sizeof *s->label);
         s->sample = mem_alloc(rows, sizeof *s->sample);
-        s->failed = mem_alloc(rows, sizeof *s->failed);
-        missing |= (!s->x && !s->move) || !s->label || !s->sample || !s->failed;
+        s->outcome = mem_alloc(rows, sizeof *s->outcome);
+        missing |= (!s->x && !s->move) || !s->label || !s->sample || !s->outcome;
     }
     if (!missing) return OK;
     return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows,
@@ -478,10 +490,11 @@ void loader_close(struct loader *l)
         mem_free(l->slot[i].move);
         mem_free(l->slot[i].label);
         mem_free(l->slot[i].sample);
-        mem_free(l->slot[i].failed);
+        mem_free(l->slot[i].outcome);
     }
     mem_free(l->job);
     mem_free(l->worker);
-    mem_free(l->bad);
+    mem_free(l->unreadable.bit);
+    mem_free(l->flawed.bit);
     mem_free(l);
 }

@@ -47,9 +47,10 @@ int loader_open(struct loader **, const struct dataset *, const struct loader_op
 /* Blocks until the next batch is ready; the batch is the loader's until loader_release. *batch is NULL after
  * the last one (validation only). Training: an unreadable image is named once in a note (the first 100 are),
  * counted, and replaced by another draw (by seed, lane, number, attempt; of the same class in a PAIR_CLASS
- * batch); once more than 1 % of the dataset's images were found unreadable it is an error.
- * Validation: it is a row of zeros with sample < 0, which the caller counts as wrong. Errors and notes come
- * in the order of the batches. One thread takes batches; at most three may be held at once. */
+ * batch); once more than 1 % of the dataset's images were found unreadable it is an error. A damaged image
+ * that could be read all the same is named in the same way, no more. Validation: it is a row of zeros with
+ * sample < 0, which the caller counts as wrong. Errors and notes come in the order of the batches. One thread
+ * takes batches; at most three may be held at once. */
 int loader_next(struct loader *, const struct batch **, struct err *);
 void loader_release(struct loader *, const struct batch *);
 void loader_close(struct loader *); /* accepts NULL; safe while loader_next blocks: that fails then */

@@ -64,7 +64,7 @@ static int make_photo(uint64_t number, const struct task *t, struct encoded *to)
     if (rc) fprintf(stderr, "decode: %s\n", tjGetErrorStr2(tj));
     tjDestroy(tj);
     mem_free(rgb);
-    *to = (struct encoded){ "a photograph", jpeg, n, t->w, t->h };
+    *to = (struct encoded){ "a photograph", jpeg, n, t->w, t->h, NULL };
     return rc;
 }
 

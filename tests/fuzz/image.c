@@ -13,16 +13,16 @@ int fuzz_image(const uint8_t *bytes, size_t n)
 {
     struct fuzz_file f;
     struct err e = { 0 };
-    uint8_t *pixels;
-    int w, h, channels = n & 1 ? 3 : 1;
+    struct picture got;
+    int channels = n & 1 ? 3 : 1;
     if (n > 1 << 16 || fuzz_file_open(&f, bytes, n)) return -1;
-    int rc = image_decode(f.path, channels, 0, &pixels, &w, &h, &e);
+    int rc = image_decode(f.path, &(struct decoding){ channels, 0, (int)n >> 1 & 1 }, &got, &e);
     fuzz_check(rc, &e);
-    assert(!rc == (pixels != NULL));
-    size_t count = rc ? 0 : (size_t)w * (size_t)h * (size_t)channels;
-    const volatile uint8_t *read = pixels; /* every pixel must be there */
+    assert(!rc == (got.pixels != NULL));
+    size_t count = rc ? 0 : (size_t)got.w * (size_t)got.h * (size_t)channels;
+    const volatile uint8_t *read = got.pixels; /* every pixel must be there */
     for (size_t i = 0; i < count; i++) (void)read[i];
-    mem_free(pixels);
+    mem_free(got.pixels);
     close(f.fd);
     return 0;
 }

@@ -305,20 +305,19 @@ static void samples_of_lists(void **state)
 {
     (void)state;
     const uint8_t gray[] = { 1, 2, 3, 4, 5, 6 };
-    uint8_t *x;
-    int w, h;
+    struct picture got;
     assert_int_equal(put_png("1_dog.png", 3, 2, 8, 0, gray, 3, NULL, 0), 0);
     assert_int_equal(put_text("l.txt", "cat\ndog\n"), 0);
     assert_int_equal(put_text("t.list", "1_dog.png\n2_dog.png\n"), 0);
     struct data_file *d = data("classes=2\nlabels=l.txt\ntrain=t.list\n");
     struct dataset *s = set(d, SPLIT_TRAIN);
-    assert_int_equal(dataset_image(s, 0, 1, 0, &x, &w, &h, &e), OK);
-    assert_int_equal(w, 3);
-    assert_int_equal(h, 2);
-    assert_memory_equal(x, gray, 6);
-    mem_free(x);
-    assert_int_equal(dataset_image(s, 1, 1, 0, &x, &w, &h, &e), E_FILE);
-    assert_int_equal(dataset_image(s, 0, 4, 0, &x, &w, &h, &e), E_ARG);
+    assert_int_equal(dataset_image(s, 0, 1, 0, &got, &e), OK);
+    assert_int_equal(got.w, 3);
+    assert_int_equal(got.h, 2);
+    assert_memory_equal(got.pixels, gray, 6);
+    mem_free(got.pixels);
+    assert_int_equal(dataset_image(s, 1, 1, 0, &got, &e), E_FILE);
+    assert_int_equal(dataset_image(s, 0, 4, 0, &got, &e), E_ARG);
     dataset_close(s);
     data_file_free(d);
 }
@@ -360,11 +359,10 @@ static void idx_plain_and_zipped(void **state)
         for (int k = 0; k < N; k++) assert_int_equal(s->label[k], idx_label[k]);
         assert_int_equal(s->count[1], 3);
         assert_non_null(strstr(said, "5 images, 3 classes; smallest class '0' has 1, largest '1' has 3"));
-        uint8_t *x;
-        int w, h;
-        assert_int_equal(dataset_image(s, 1, 3, 0, &x, &w, &h, &e), OK);
-        for (int k = 0; k < 3; k++) assert_memory_equal(x + k * H * W, idx_pixels + H * W, H * W);
-        mem_free(x);
+        struct picture got;
+        assert_int_equal(dataset_image(s, 1, 3, 0, &got, &e), OK);
+        for (int k = 0; k < 3; k++) assert_memory_equal(got.pixels + k * H * W, idx_pixels + H * W, H * W);
+        mem_free(got.pixels);
         dataset_close(s);
         s = set(d, SPLIT_TRAIN);
         assert_int_equal(s->n, 4);
@@ -383,18 +381,17 @@ static void idx_in_colour(void **state)
     struct data_file *d = data("classes=3\ntrain=x-images-idx4.gz\n");
     struct dataset *s = set(d, SPLIT_TRAIN);
     assert_int_equal(s->c, 3);
-    uint8_t *x;
-    int w, h;
-    assert_int_equal(dataset_image(s, 2, 3, 0, &x, &w, &h, &e), OK);
-    assert_memory_equal(x, idx_pixels + 2 * 3 * H * W, 3 * H * W);
-    mem_free(x);
-    assert_int_equal(dataset_image(s, 2, 1, 0, &x, &w, &h, &e), OK);
+    struct picture got;
+    assert_int_equal(dataset_image(s, 2, 3, 0, &got, &e), OK);
+    assert_memory_equal(got.pixels, idx_pixels + 2 * 3 * H * W, 3 * H * W);
+    mem_free(got.pixels);
+    assert_int_equal(dataset_image(s, 2, 1, 0, &got, &e), OK);
     const uint8_t *p = idx_pixels + 2 * 3 * H * W;
     for (int i = 0; i < H * W; i++) {
         double luma = .299 * p[i] + .587 * p[H * W + i] + .114 * p[2 * H * W + i];
-        assert_true(x[i] >= luma - .5001 && x[i] <= luma + .5001);
+        assert_true(got.pixels[i] >= luma - .5001 && got.pixels[i] <= luma + .5001);
     }
-    mem_free(x);
+    mem_free(got.pixels);
     dataset_close(s);
     data_file_free(d);
 }

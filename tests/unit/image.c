@@ -1,15 +1,10 @@
 /* Decoding of every kind, damaged files, resize and crops against numbers worked out by hand. */
-#include <math.h>
+#include "test.h"
 #include <sys/stat.h>
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/image.h"
 #include "picture.h"
-/* last: cmocka has a macro called fail */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 static char folder[64], place[200];
 
@@ -34,25 +29,22 @@ static int tear_down(void **state)
 /* Decodes and compares with n = c w h bytes. */
 static void expect(const char *name, int c, int w, int h, const uint8_t *want)
 {
-    uint8_t *x;
-    int iw, ih;
+    struct picture got;
     struct err e;
-    int rc = image_decode(in(name), c, 0, &x, &iw, &ih, &e);
-    if (rc) print_error("%s\n", e.msg);
-    assert_int_equal(rc, OK);
-    assert_int_equal(iw, w);
-    assert_int_equal(ih, h);
-    assert_memory_equal(x, want, (size_t)(c * w * h));
-    mem_free(x);
+    ok(image_decode(in(name), &(struct decoding){ .c = c }, &got, &e), &e);
+    assert_int_equal(got.w, w);
+    assert_int_equal(got.h, h);
+    assert_null(got.flaw);
+    assert_memory_equal(got.pixels, want, (size_t)(c * w * h));
+    mem_free(got.pixels);
 }
 
 static void expect_error(const char *name, int code, const char *part)
 {
-    uint8_t *x;
-    int w, h;
+    struct picture got;
     struct err e = { 0 };
-    assert_int_equal(image_decode(in(name), 3, 0, &x, &w, &h, &e), code);
-    assert_null(x);
+    assert_int_equal(image_decode(in(name), &(struct decoding){ .c = 3 }, &got, &e), code);
+    assert_null(got.pixels);
     assert_non_null(strstr(e.msg, name));
     if (!strstr(e.msg, part)) print_error("%s\n", e.msg);
     assert_non_null(strstr(e.msg, part));
@@ -167,6 +159,67 @@ static void short_bmp_is_an_error(void **state)
 }
 
 /* stb_image 2.27 writes beyond its tables when a JPEG has more than 256 codes in one. */
+/* As Windows writes what it captures: the rows go from top to bottom where the height is negative. */
+static void bmp_from_the_top(void **state)
+{
+    (void)state;
+    static const uint8_t row[2][8] = { { 1, 2, 3, 4, 5, 6 }, { 7, 8, 9, 10, 11, 12 } }; /* BGR, padded */
+    static const uint8_t want[] = { 3, 6, 9, 12, 2, 5, 8, 11, 1, 4, 7, 10 };
+    for (int down = 0; down < 2; down++) {
+        uint8_t b[54 + 16] = {
+            [0] = 'B', 'M', [10] = 54, [14] = 40, [18] = 2, [22] = 2, [26] = 1, [28] = 24
+        };
+        if (down) memset(b + 22, 0xff, 4), b[22] = 0xfe;
+        for (int y = 0; y < 2; y++) memcpy(b + 54 + 8 * (down ? y : 1 - y), row[y], 8);
+        assert_int_equal(put_bytes(in("a.bmp"), b, sizeof b), 0);
+        expect("a.bmp", 3, 2, 2, want);
+    }
+}
+
+static void png_with_wrong_checksums(void **state)
+{
+    (void)state;
+    static const uint8_t gray[] = { 9, 8, 7, 6 };
+    uint8_t bytes[200];
+    assert_int_equal(put_png(in("a.png"), 2, 2, 8, 0, gray, 2, NULL, 0), 0);
+    FILE *f = fopen(in("a.png"), "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    assert_int_equal(fclose(f), 0);
+    bytes[32] ^= 1; /* of the header, whose chunk begins at 8 */
+    assert_int_equal(put_bytes(in("b.png"), bytes, n), 0);
+    expect_error("b.png", E_FORMAT, "the checksum of IHDR is wrong");
+    bytes[32] ^= 1;
+    bytes[n - 12 - 1] ^= 1; /* before the last chunk, of 12 bytes */
+    assert_int_equal(put_bytes(in("b.png"), bytes, n), 0);
+    expect_error("b.png", E_FORMAT, "the checksum of IDAT is wrong");
+}
+
+/* Whatever the name says. */
+static void foreign_kinds_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head;
+        size_t n;
+        const char *name;
+    } kinds[] = { { "RIFF\x10\0\0\0WEBPVP8 ....", 20, "a WebP image" },
+                  { "II*\0\x08\0\0\0\0\0", 10, "a TIFF image" },
+                  { "MM\0*\0\0\0\x08\0\0", 10, "a TIFF image" },
+                  { "\0\0\0\x20"
+                    "ftypavif",
+                    12, "an AVIF image: convert it to JPEG or PNG" },
+                  { "\0\0\0\x20"
+                    "ftypheic",
+                    12, "a HEIC image: convert it to JPEG or PNG" },
+                  { "<!DOCTYPE html>", 15, "a web page" },
+                  { "%PDF-1.4", 8, "a PDF document" } };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        assert_int_equal(put_bytes(in("a.jpg"), kinds[i].head, kinds[i].n), 0);
+        expect_error("a.jpg", E_FORMAT, kinds[i].name);
+    }
+}
+
 static void overfull_jpeg_tables_are_refused(void **state)
 {
     (void)state;
@@ -186,8 +239,8 @@ static void overfull_jpeg_tables_are_refused(void **state)
 static void put_png_head(const char *name, uint32_t w, uint32_t h, uint8_t color)
 {
     uint8_t png[64] = "\x89PNG\r\n\x1a\n", head[13] = { 0 };
-    big_endian(head, w);
-    big_endian(head + 4, h);
+    put_big_endian(head, w);
+    put_big_endian(head + 4, h);
     head[8] = 8;
     head[9] = color;
     uint8_t *end = png_chunk(png + 8, "IHDR", head, 13);
@@ -227,8 +280,7 @@ static void other_kinds_of_pnm_are_named(void **state)
 static void near(const float *x, const double *want, int n)
 {
     for (int i = 0; i < n; i++)
-        if (!(fabs((double)x[i] - want[i]) < 1e-6))
-            fail_msg("[%d] is %g, expected %g", i, (double)x[i], want[i]);
+        assert_float_equal(x[i], (float)want[i], 1e-6f);
 }
 
 static void resize_is_corner_aligned(void **state)
@@ -326,6 +378,9 @@ int main(void)
         CASE(pnm_of_any_maximum),
         CASE(damaged_files_are_errors),
         CASE(short_bmp_is_an_error),
+        CASE(bmp_from_the_top),
+        CASE(png_with_wrong_checksums),
+        CASE(foreign_kinds_are_named),
         CASE(overfull_jpeg_tables_are_refused),
         CASE(absurd_sizes_are_refused),
         CASE(other_kinds_of_pnm_are_named),

@@ -284,11 +284,11 @@ enum { Q = 4, COLUMNS = 8 };
 static void put_labels(const char *path, uint32_t type, uint32_t columns, uint32_t wrong)
 {
     uint8_t x[12 + Q * COLUMNS * 4] = { 0, 0, (uint8_t)type, 2 };
-    big_endian(x + 4, Q);
-    big_endian(x + 8, columns);
+    put_big_endian(x + 4, Q);
+    put_big_endian(x + 8, columns);
     for (uint32_t i = 0; i < Q; i++)
         for (uint32_t k = 0; k < columns; k++)
-            big_endian(x + 12 + 4 * (i * columns + k), k        ? 1000 * k
+            put_big_endian(x + 12 + 4 * (i * columns + k), k        ? 1000 * k
                                                        : i == 2 ? wrong
                                                                 : (uint32_t)label_at((int)i));
     assert_int_equal(put_packed(path, NULL, 0, x, 12 + 4 * Q * columns), 0);

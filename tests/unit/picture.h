@@ -17,17 +17,17 @@ static inline int put_bytes(const char *path, const void *bytes, size_t n)
 
 static inline int put_text(const char *path, const char *text) { return put_bytes(path, text, strlen(text)); }
 
-static inline void big_endian(uint8_t *to, uint32_t v)
+static inline void put_big_endian(uint8_t *to, uint32_t v)
 {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
 static inline uint8_t *png_chunk(uint8_t *to, const char *type, const uint8_t *data, size_t n)
 {
-    big_endian(to, (uint32_t)n);
+    put_big_endian(to, (uint32_t)n);
     memcpy(to + 4, type, 4);
     if (n) memcpy(to + 8, data, n);
-    big_endian(to + 8 + n, (uint32_t)crc32(0, to + 4, (uInt)n + 4));
+    put_big_endian(to + 8 + n, (uint32_t)crc32(0, to + 4, (uInt)n + 4));
     return to + 12 + n;
 }
 
@@ -43,8 +43,8 @@ static inline int put_png(const char *path, int w, int h, int depth, int color, 
     if (!raw || !z || !png) return -1;
     for (int y = 0; y < h; y++) memcpy(raw + (size_t)y * (row + 1) + 1, rows + (size_t)y * row, row);
     if (compress2(z, &packed, raw, (uLong)n, 6) != Z_OK) return -1;
-    big_endian(head, (uint32_t)w);
-    big_endian(head + 4, (uint32_t)h);
+    put_big_endian(head, (uint32_t)w);
+    put_big_endian(head + 4, (uint32_t)h);
     head[8] = (uint8_t)depth;
     head[9] = (uint8_t)color;
     memcpy(p, "\x89PNG\r\n\x1a\n", 8);
@@ -74,7 +74,7 @@ static inline int put_packed(const char *path, const void *head, size_t m, const
 static inline int put_idx(const char *path, int ndims, const uint32_t *dim, const uint8_t *data, size_t n)
 {
     uint8_t head[20] = { 0, 0, 8, (uint8_t)ndims };
-    for (int i = 0; i < ndims; i++) big_endian(head + 4 + 4 * i, dim[i]);
+    for (int i = 0; i < ndims; i++) put_big_endian(head + 4 + 4 * i, dim[i]);
     return put_packed(path, head, 4 + 4 * (size_t)ndims, data, n);
 }
 

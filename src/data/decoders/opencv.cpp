@@ -1,4 +1,4 @@
-/* JPEG and PNG by OpenCV 4; other kinds and what it does not read stay stb_image's.
+/* JPEG, PNG, WebP and TIFF by OpenCV 4; other kinds and what it does not read stay stb_image's.
  *
  * A JPEG that is cut off OpenCV completes from nothing without a word, so its markers are followed to the end
  * here first. Of garbled data within the file only libjpeg knows: it prints a line and makes something up,
@@ -83,7 +83,7 @@ int decode_mat(const encoded *f, int shorter, raw *r, err *e)
     const int n = m.channels(), depth = m.depth();
     if (m.empty() || (n != 1 && n != 3 && n != 4) || (depth != CV_8U && depth != CV_16U))
         return DECODER_PASSES;
-    raw to = { m.cols, m.rows, n == 1 ? 1 : 3, nullptr };
+    raw to = { m.cols, m.rows, n == 1 ? 1 : 3, nullptr, nullptr };
     to.x = static_cast<uint8_t *>(mem_alloc(m.total(), static_cast<size_t>(to.n)));
     if (!to.x) return fail_at(e, E_MEM, f->path, 0, "not enough memory for %d x %d pixels", to.w, to.h);
     if (depth == CV_8U)
@@ -96,7 +96,9 @@ int decode_mat(const encoded *f, int shorter, raw *r, err *e)
 
 int decode(const encoded *f, int shorter, raw *r, err *e)
 {
-    if (!is_png(f->x, f->n) && !(is_jpeg(f->x, f->n) && readable_jpeg(f->x, f->n))) return DECODER_PASSES;
+    const bool mine = f->foreign ? f->foreign->by_opencv
+                                 : is_png(f->x, f->n) || (is_jpeg(f->x, f->n) && readable_jpeg(f->x, f->n));
+    if (!mine) return DECODER_PASSES;
     try {
         return decode_mat(f, shorter, r, e);
     } catch (const std::bad_alloc &) {
@@ -106,7 +108,7 @@ int decode(const encoded *f, int shorter, raw *r, err *e)
     }
 }
 
-const char *version() { return "OpenCV " CV_VERSION " (JPEG, PNG)"; }
+const char *version() { return "OpenCV " CV_VERSION " (JPEG, PNG, WebP, TIFF)"; }
 
 } // namespace
 

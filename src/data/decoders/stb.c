@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "data/decoder.h"
+#include "data/jpeg.h"
 
 /* stb_image takes its memory from us too; the sized form of realloc is the one that can be written with
  * mem_alloc. */
@@ -70,11 +71,6 @@ static int source_end(void *user)
     return s->at == s->n;
 }
 
-static int64_t big_endian(const uint8_t *p)
-{
-    return (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | p[3];
-}
-
 /* Whether no Huffman table of a JPEG claims more than the 256 codes there can be: stb_image before 2.28
  * writes past the end of its own table then. Walks the segments as it does: those with a length are skipped,
  * in what is left (scans) every marker counts. */
@@ -120,13 +116,35 @@ static int refuse(const uint8_t *p, size_t n, const char *path, struct err *e)
                    "is not an image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, binary PNM (P5, P6))");
 }
 
+/* What image files are that stb_image does not know, whatever their names say. */
+static const struct foreign *foreign_kind(const uint8_t *p, size_t n)
+{
+    static const struct foreign kinds[] = {
+        { "a WebP image", "WEBP", 8, 4, 1 },      { "a TIFF image", "II*\0", 0, 4, 1 },
+        { "a TIFF image", "MM\0*", 0, 4, 1 },     { "an AVIF image", "ftypavif", 4, 8, 0 },
+        { "a HEIC image", "ftyphei", 4, 7, 0 },   { "a HEIC image", "ftypmif1", 4, 8, 0 },
+        { "a JPEG 2000 image", "jP  ", 4, 4, 0 }, { "a JPEG XL image", "\xff\x0a", 0, 2, 0 },
+        { "a JPEG XL image", "JXL ", 4, 4, 0 },   { "an icon (ICO)", "\0\0\1\0", 0, 4, 0 },
+        { "an SVG drawing", "<svg", 0, 4, 0 },    { "a web page", "<!DOCTYPE", 0, 9, 0 },
+        { "a web page", "<!doctype", 0, 9, 0 },   { "a web page", "<html", 0, 5, 0 },
+        { "an XML file", "<?xml", 0, 5, 0 },      { "a PDF document", "%PDF", 0, 4, 0 },
+        { "a ZIP archive", "PK\3\4", 0, 4, 0 },   { "a gzip archive", "\x1f\x8b", 0, 2, 0 }
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (n >= kinds[i].at + kinds[i].n && !memcmp(p + kinds[i].at, kinds[i].head, kinds[i].n))
+            return &kinds[i];
+    return NULL;
+}
+
 int encoded_inspect(struct encoded *f, struct err *e)
 {
     int n;
+    if ((f->foreign = foreign_kind(f->x, f->n))) return OK;
     if (is_jpeg(f->x, f->n) && !huffman_tables_fit(f->x, f->n))
         return fail_at(e, E_FORMAT, f->path, 0,
                        "is a damaged image (a Huffman table of more than 256 codes)");
     if (!stbi_info_from_memory(f->x, (int)f->n, &f->w, &f->h, &n)) return refuse(f->x, f->n, f->path, e);
+    if (f->h < 0 && f->h > -INT_MAX) f->h = -f->h; /* BMP: the rows go from top to bottom */
     return image_check_size(f->w, f->h, f->path, e);
 }
 
@@ -140,20 +158,100 @@ static int narrow(struct raw *r, uint16_t *deep, const char *path, struct err *e
     return r->x ? OK : fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r->w, r->h);
 }
 
+/* Samples of 8 bit; NULL for what is damaged. *past: whether the file ended too early. */
+static uint8_t *load(const uint8_t *x, size_t n, struct raw *r, int *past)
+{
+    const stbi_io_callbacks calls = { source_read, source_skip, source_end };
+    struct source s = { x, n, 0, 0 };
+    uint8_t *samples = stbi_load_from_callbacks(&calls, &s, &r->w, &r->h, &r->n, 0);
+    *past = s.past;
+    return samples;
+}
+
+/* A JPEG that ends too early, decoded with an end marker put in its place; in x there is space for it. What
+ * lacks the marker alone comes out the same whatever stands before it: bits that its last scan does not need.
+ * (Zero bytes at the end may be such bits or none.) */
+static int load_endless(const struct encoded *f, uint8_t *x, struct raw *r)
+{
+    enum { FILLING = 64 };
+    if (!jpeg_has_all_scans(f->x, f->n)) return 0;
+    uint8_t *with[2] = { NULL, NULL };
+    size_t n = f->n;
+    int past;
+    memcpy(x, f->x, n);
+    while (n > 2 && !x[n - 1] && x[n - 2] != 0xff) n--;
+    x[n] = 0;
+    memset(x + n + 1, 0x55, FILLING);
+    for (int i = 0; i < 2; i++) {
+        size_t end = n + (i ? 1 + FILLING : 0);
+        x[end] = 0xff;
+        x[end + 1] = 0xd9;
+        if (huffman_tables_fit(x, end + 2)) with[i] = load(x, end + 2, r, &past);
+        x[end] = 0, x[end + 1] = 0x55; /* the filling again */
+    }
+    size_t size = (size_t)r->w * (size_t)r->h * (size_t)r->n;
+    int whole = with[0] && with[1] && !memcmp(with[0], with[1], size);
+    mem_free(with[1]);
+    if (!whole) mem_free(with[0]);
+    r->x = whole ? with[0] : NULL;
+    r->flaw = "the end marker is missing: decoded all the same";
+    return whole;
+}
+
+/* A copy with an Adobe marker, which says that four components are inks (inverted): so they are in what comes
+ * without one, whatever stb_image makes of that. */
+static size_t mark_inks(const struct encoded *f, uint8_t *to)
+{
+    static const uint8_t marker[] = { 0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0 };
+    memcpy(to, f->x, 2);
+    memcpy(to + 2, marker, sizeof marker);
+    memcpy(to + 2 + sizeof marker, f->x + 2, f->n - 2);
+    return f->n + sizeof marker;
+}
+
+static int too_short(const struct encoded *f, struct err *e)
+{
+    return fail_at(e, E_FORMAT, f->path, 0, "is truncated: the image needs more than its %zu bytes", f->n);
+}
+
+static int decode_jpeg(struct encoded f, struct raw *r, struct err *e)
+{
+    enum { MARGIN = 100 }; /* for what is put in */
+    int past;
+    struct jpeg_header header = jpeg_inspect(f.x, f.n);
+    uint8_t *copy = NULL, *more = NULL;
+    if (header.components == 4 && !header.adobe && (copy = mem_alloc(f.n + MARGIN, 1))) {
+        f.n = mark_inks(&f, copy);
+        f.x = copy;
+    }
+    r->x = load(f.x, f.n, r, &past);
+    int rc = r->x ? OK : fail_at(e, E_FORMAT, f.path, 0, "is a damaged image");
+    if (past) {
+        mem_free(r->x);
+        r->x = NULL;
+        more = mem_alloc(f.n + MARGIN, 1);
+        rc = more && load_endless(&f, more, r) ? OK : too_short(&f, e);
+    }
+    mem_free(copy);
+    mem_free(more);
+    return rc;
+}
+
 static int decode(const struct encoded *f, int shorter, struct raw *r, struct err *e)
 {
     (void)shorter;
     const stbi_io_callbacks calls = { source_read, source_skip, source_end };
     struct source s = { f->x, f->n, 0, 0 };
     uint16_t *deep = NULL;
+    if (f->foreign) return DECODER_PASSES;
+    if (is_jpeg(f->x, f->n)) return decode_jpeg(*f, r, e);
     if (stbi_is_16_bit_from_memory(f->x, (int)f->n))
         deep = stbi_load_16_from_callbacks(&calls, &s, &r->w, &r->h, &r->n, 0);
     else
-        r->x = stbi_load_from_callbacks(&calls, &s, &r->w, &r->h, &r->n, 0);
+        r->x = load(f->x, f->n, r, &s.past);
     if (s.past) {
         mem_free(deep);
-        return fail_at(e, E_FORMAT, f->path, 0, "is truncated: the image needs more than its %zu bytes",
-                       f->n);
+        return too_short(f, e);
     }
     if (deep) return narrow(r, deep, f->path, e);
     if (!r->x) return fail_at(e, E_FORMAT, f->path, 0, "is a damaged image");
