@@ -64,7 +64,6 @@ static int forward(struct layer *l, const struct pass *p)
 {
     const struct center *s = l->self;
     struct center_state state = state_of(s);
-    l->weight = weigh(l, p);
     return l->be->ops->center->forward(l->plan, &p->context, l->in[0]->x.data, &state, l->loss_sum->data);
 }
 

@@ -121,7 +121,6 @@ static int forward(struct layer *l, const struct pass *p)
     const struct itra *s = l->self;
     const void *x = l->in[0]->x.data;
     const struct match_ops *ops = l->be->ops->match;
-    l->weight = weigh(l, p);
     if (!s->old_h) return ops->forward(l->plan, &p->context, x, NULL, l->loss_sum->data, s->kept->data);
     struct match_memory memory = { param_w(s->old_h), param_w(s->old_label), param_w(s->old_n) };
     return ops->forward(l->plan, &p->context, x, &memory, l->loss_sum->data, s->kept->data);

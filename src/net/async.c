@@ -1,11 +1,10 @@
-#include "async.h"
+#include "net/compiled.h"
 #include <math.h>
 #include "backend/ops/loss_ring.h"
 #include "backend/ops/sgd.h"
 #include "core/mem.h"
-#include "net/run.h"
 
-enum { MAX_IN_FLIGHT = 10, KINDS = 4 };
+enum { KINDS = 4 };
 
 struct async {
     struct op_plan ring;
@@ -23,8 +22,8 @@ static int is_possible(const struct program *p)
 {
     const struct backend *be = p->net->be;
     if (p->desc.keep || p->desc.guard || !be->ops->loss_ring || be->eager) return 0;
-    for (int i = 0; i < p->n; i++)
-        if (p->node[i].used && p->node[i].l.on_host) return 0;
+    for (const struct layer *l = NULL; (l = next_used(p, l));)
+        if (l->on_host) return 0;
     return 1;
 }
 
@@ -39,9 +38,8 @@ static int plan_ring(struct program *p, struct async *a, struct err *e)
                                 .scored = p->desc.rows,
                                 .parts = n->config.subdivisions,
                                 .chance = log(n->classes) };
-    for (int i = 0; loss && ce && i < p->n; i++) {
-        const struct layer *l = &p->node[i].l;
-        if (!p->node[i].used || !l->loss_sum) continue;
+    for (const struct layer *l = NULL; loss && ce && (l = next_used(p, l));) {
+        if (!l->loss_sum) continue;
         loss[d.n] = l->loss_sum->data;
         ce[d.n++] = !(l->ops->flags & LAYER_TRAIN_ONLY);
     }
@@ -57,59 +55,56 @@ int async_open(struct program *p, struct err *e)
 {
     if (!is_possible(p)) return OK;
     p->async = mem_alloc(1, sizeof *p->async);
-    if (p->async) p->async->records = MAX_IN_FLIGHT * (size_t)p->net->config.subdivisions;
-    int rc = p->async ? plan_ring(p, p->async, e) : E_MEM;
-    return rc == E_MEM ? fail(e, E_MEM, "%s: not enough memory for the losses", p->net->cfg->path) : rc;
+    if (!p->async) return net_no_memory(p->net, e);
+    p->async->records = ASYNC_IN_FLIGHT * (size_t)p->net->config.subdivisions;
+    int rc = plan_ring(p, p->async, e);
+    return rc == E_MEM ? net_no_memory(p->net, e) : rc;
 }
 
 void async_close(struct program *p)
 {
-    const struct backend_ops *ops = p->net->be->ops;
     struct async *a = p->async;
     if (!a) return;
-    for (int i = 0; i < KINDS; i++) ops->capture_destroy(a->kind[i].step);
+    for (int i = 0; i < KINDS; i++) p->net->be->ops->capture_destroy(a->kind[i].step);
     op_destroy(&a->ring);
     mem_free(a->record);
     mem_free(a);
-    p->async = NULL;
 }
-
-int async_max_in_flight(const struct program *p) { return p->async ? MAX_IN_FLIGHT : 1; }
 
 /* ---- captures ---- */
 
-/* A capture has fixed what it was told by value: these two. What else differs from step to step is in backend
- * memory. */
-static int kind_of(const struct step *s) { return (s->add != 0) + 2 * (s->update != 0); }
-
-/* The first time a step runs as it is: what is used first is there then. One that reuses what is detached is
- * rare. */
-int async_begin_capture(struct program *p, const struct step *s)
-{
-    struct async *a = p->async;
-    struct backend *be = p->net->be;
-    int kind = kind_of(s);
-    if (!a || s->reuse_detached || a->kind[kind].step) return 0;
-    return a->kind[kind].runs++ && !a->failed && !be->ops->capture_begin(be);
-}
-
-void async_end_capture(struct program *p, const struct step *s, int rc, struct err *e)
+static void capture(struct program *p, const struct step *s, const struct pass *pass, compute_step *compute,
+                    struct capture **captured)
 {
     struct net *n = p->net;
     const struct backend_ops *ops = n->be->ops;
-    struct capture **captured = &p->async->kind[kind_of(s)].step;
-    int ended = ops->capture_end(n->be, captured, rc ? NULL : e);
+    struct err failed = { 0 };
+    struct pass recorded = *pass;
+    recorded.err = &failed;
+    if (ops->capture_begin(n->be)) return;
+    int rc = compute(p, s, &recorded, &failed);
+    int ended = ops->capture_end(n->be, captured, rc ? NULL : &failed);
     if (!rc && !ended) return;
-    attach_device_error(n, rc ? rc : ended, e);
+    attach_device_error(n, rc ? rc : ended, &failed);
     ops->capture_destroy(*captured);
     *captured = NULL;
     p->async->failed = 1;
-    note(&n->notes, "a step cannot be captured, which makes training slower: %s", e->msg);
+    note(&n->notes, "a step cannot be captured, which makes training slower: %s", failed.msg);
 }
 
-const struct capture *async_captured(const struct program *p, const struct step *s)
+/* A capture has fixed what it was told by value: add and update. What else differs from step to step is in
+ * backend memory. The first step of a kind runs as it is: what is used first is there then. One that reuses
+ * what is detached is rare. */
+int async_run(struct program *p, const struct step *s, const struct pass *pass, compute_step *compute,
+              struct err *e)
 {
-    return p->async && !s->reuse_detached ? p->async->kind[kind_of(s)].step : NULL;
+    struct async *a = p->async;
+    struct backend *be = p->net->be;
+    int kind = (s->add != 0) + 2 * (s->update != 0);
+    if (!a || s->reuse_detached) return compute(p, s, pass, e);
+    struct capture **captured = &a->kind[kind].step;
+    if (!*captured && a->kind[kind].runs++ && !a->failed) capture(p, s, pass, compute, captured);
+    return *captured ? be->ops->launch(be, *captured) : compute(p, s, pass, e);
 }
 
 /* ---- losses ---- */
@@ -126,7 +121,6 @@ int async_update(struct program *p, int update)
 int async_wait(struct program *p, struct err *e)
 {
     struct backend *be = p->net->be;
-    if (!p->async) return OK;
     TRY(be->ops->sync(be, e));
     if (e) e->code = OK;
     return attach_device_error(p->net, be->ops->loss_ring->pull(&p->async->ring, p->async->record), e);
@@ -136,19 +130,14 @@ int async_read(struct program *p, const struct step *s, struct err *e)
 {
     const struct async *a = p->async;
     const double *loss = a->record + s->number % a->records * ((size_t)a->losses + 1);
-    const struct pass pass = { .iteration = s->iteration, .ce_average = p->net->ce_average };
-    for (int i = 0; i < p->n; i++) {
-        struct layer *l = &p->node[i].l;
-        if (!p->node[i].used) continue;
-        if (l->ops->weigh) l->weight = l->ops->weigh(l, &pass);
-        if (!l->loss_sum) continue;
-        l->loss = *loss++;
-        TRY(run_finish_loss(l, p->desc.rows, e));
-    }
+    const struct pass pass = {
+        .context.scored = p->desc.rows, .iteration = s->iteration, .ce_average = p->net->ce_average, .err = e
+    };
     const char *cfg = p->net->cfg->path;
-    if (*loss == STOP_LOSS)
+    TRY(run_read_losses(p, &pass, loss));
+    if (loss[a->losses] == STOP_LOSS)
         return fail(e, E_NUMBER, "%s: the loss is not finite (-eager tells where that begins)", cfg);
-    if (*loss == STOP_GRADIENT)
+    if (loss[a->losses] == STOP_GRADIENT)
         return fail(e, E_NUMBER, "%s: a gradient is not finite (-eager tells of which layer)", cfg);
     return OK;
 }

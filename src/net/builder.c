@@ -1,12 +1,13 @@
-#include "builder.h"
 #include "core/array.h"
 #include "core/mem.h"
+#include "net/compiled.h"
 #include "net/param.h"
 
 struct builder {
     struct program *p;
     struct node *node;
     int creates; /* the first program of the net: parameters are declared, not looked up */
+    int failed;  /* memory was short */
 };
 
 const struct net_config *builder_config(const struct builder *b) { return &b->p->net->config; }
@@ -37,16 +38,29 @@ static struct buffer *claim(struct program *p, int layer, size_t bytes, enum lif
 
 struct buffer *builder_buffer(struct builder *b, size_t bytes, enum life life)
 {
-    return claim(b->p, b->node->l.index, bytes, life);
+    struct buffer *buffer = claim(b->p, b->node->l.index, bytes, life);
+    b->failed |= !buffer;
+    return buffer;
 }
 
 struct buffer *builder_loss(struct builder *b) { return builder_buffer(b, sizeof(double), LIFE_PROGRAM); }
+
+static struct param *declare(struct net *n, const struct param *declared)
+{
+    struct model_layer *m = &n->layer[declared->layer];
+    if (array_grow(&n->param, (size_t)n->nparam, sizeof *n->param)) return NULL;
+    struct param *p = n->param[n->nparam] = mem_alloc(1, sizeof *p);
+    if (!p) return NULL;
+    *p = *declared;
+    if (!m->nparam++) m->param = n->nparam;
+    n->nparam++;
+    return p;
+}
 
 struct param *builder_linear(struct builder *b, size_t count, enum init init, double spread, unsigned flags,
                              const struct linear_ops *linear, const struct op_plan *plan)
 {
     struct net *n = b->p->net;
-    struct model_layer *m = &n->layer[b->node->l.index];
     struct param want = { .net = n,
                           .layer = b->node->l.index,
                           .count = count,
@@ -55,15 +69,11 @@ struct param *builder_linear(struct builder *b, size_t count, enum init init, do
                           .flags = flags,
                           .linear = linear,
                           .plan = plan };
-    if (!b->creates) return b->node->params < m->nparam ? n->param[m->param + b->node->params++] : NULL;
-    if (mem_mul(count, sizeof(real), &want.bytes)) return NULL;
+    if (!b->creates) return n->param[n->layer[want.layer].param + b->node->params++];
+    int too_large = mem_mul(count, sizeof(real), &want.bytes);
     if (plan) want.bytes = plan->weight_bytes;
-    if (array_grow(&n->param, (size_t)n->nparam, sizeof *n->param)) return NULL;
-    struct param *p = n->param[n->nparam] = mem_alloc(1, sizeof *p);
-    if (!p) return NULL;
-    *p = want;
-    if (!m->nparam++) m->param = n->nparam;
-    n->nparam++;
+    struct param *p = too_large ? NULL : declare(n, &want);
+    b->failed |= !p;
     return p;
 }
 
@@ -89,7 +99,7 @@ static int claim_own(struct program *p, struct err *e)
     p->crop = claim(p, -1, moves * sizeof(struct crop), LIFE_PROGRAM);
     p->image = claim(p, -1, shape_row(p->input.x.shape) * sizeof(real), LIFE_HOST);
     if (p->scratch && p->label && p->crop && p->image) return OK;
-    return fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+    return net_no_memory(p->net, e);
 }
 
 int builder_run(struct program *p, int creates, struct err *e)
@@ -97,12 +107,11 @@ int builder_run(struct program *p, int creates, struct err *e)
     TRY(claim_own(p, e));
     p->net->be->precision = (enum precision)p->net->config.precision;
     TRY(p->net->be->ops->image(p->net->be, &p->input.x, e));
-    for (int i = 0; i < p->n; i++) {
-        struct builder b = { p, &p->node[i], creates };
-        struct layer *l = &p->node[i].l;
-        l->classes = p->net->classes;
-        if (!p->node[i].used || !l->ops->build) continue;
+    for (struct layer *l = NULL; (l = next_used(p, l));) {
+        struct builder b = { .p = p, .node = &p->node[l->index], .creates = creates };
+        if (!l->ops->build) continue;
         TRY(l->ops->build(l, &b, e));
+        if (b.failed) return layer_no_memory(l, e);
         for (int k = 0; k < LAYER_PLANS; k++)
             if (l->plan[k].scratch_bytes > p->scratch->bytes) p->scratch->bytes = l->plan[k].scratch_bytes;
         if (l->identity) continue;

@@ -1,13 +1,4 @@
-/* Private to src/net: what a program is made of.
- *
- *   connect.c  who reads whose output, shapes, who writes which gradient first
- *   builder.c  what layers declare
- *   memory.c   when tensors and buffers are alive, and where they lie
- *   program.c  opening and closing
- *   run.c      passes forward and back
- *   step.c     a training step
- *   async.c    what a device needs that takes steps on its own
- *   infer.c    inference */
+/* Private to src/net: what a program is made of, and the stages that make and run it, a file each. */
 #ifndef NET_COMPILED_H
 #define NET_COMPILED_H
 #include "net/desc.h"
@@ -54,11 +45,72 @@ struct program {
     double extra_seconds;     /* spent in training-only layers in this step */
 };
 
+/* The layers that take part, in order: the one after `l` (NULL: the first), or NULL. */
+static inline struct layer *next_used(const struct program *p, const struct layer *l)
+{
+    int i = l ? l->index + 1 : 0;
+    while (i < p->n && !p->node[i].used) i++;
+    return i < p->n ? &p->node[i].l : NULL;
+}
+
 /* The schedule: forward of layer i is step i + 1 (the image is there at 0), its backward step 2n + 1 - i. */
 static inline int forward_step(int i) { return i + 1; }
 static inline int backward_step(const struct program *p, int i) { return 2 * p->n + 1 - i; }
 
 /* With program_desc.guard every item of the arena is followed by so many bytes of this value. */
 enum { GUARD = 64, POISON = 0xa5 };
+
+/* connect.c: who reads whose output, shapes, who writes which gradient first; no plans, no memory. *out is
+ * closed by the caller, also after a failure. */
+int connect_program(struct program **out, struct net *, const struct program_desc *, struct err *);
+/* Frees what connect_program made, and the program. */
+void disconnect_program(struct program *);
+/* Copies shapes, FLOPs per row and the number of classes into the model. */
+void describe_model(const struct program *, struct net *);
+int program_output(const struct program *); /* the last layer that is not [cost] */
+
+/* builder.c: builds the layers that take part, in order, which declare what they need through the functions
+ * of struct builder in layer.h. creates: this is the first program of the net, and parameters are declared
+ * instead of looked up. */
+int builder_run(struct program *, int creates, struct err *);
+
+/* memory.c, once every layer is planned: decides when tensors and buffers are alive and where they lie, and
+ * fills in the sizes. */
+int memory_plan(struct program *, struct err *);
+/* Allocates and binds. params: bytes that the parameters will take besides. A net that cannot fit is refused
+ * before anything is asked for. */
+int memory_allocate(struct program *, size_t params, struct err *);
+void memory_free(struct program *);
+
+/* run.c, the passes of steps and of inference: brings a step's images and labels to the device, and in
+ * training what changes from step to step; fills *pass. */
+int run_fill(struct program *, const struct step *, struct pass *, struct err *);
+/* check: E_NUMBER, naming the first layer whose output is not finite, if there is one. */
+int run_forward(struct program *, const struct pass *, int check, struct err *);
+int run_backward(struct program *, const struct pass *, struct err *);
+/* The losses of a pass with labels, and their weights, into the layers: from what the device kept of them, or
+ * (NULL) from where forward left them, which waits. */
+int run_read_losses(struct program *, const struct pass *, const double *kept);
+/* The losses of the layers, as they stand. */
+struct step_stats run_stats(const struct program *);
+int run_refresh(struct program *, struct err *); /* calls refresh of each layer */
+
+/* async.c, training steps on a device that works on its own. The host submits them and reads their losses
+ * later; meanwhile the device keeps the losses of the last steps, follows the CE, and stops by itself at a
+ * loss or a gradient that is not finite. Sets p->async where the device can and no layer needs the host. */
+int async_open(struct program *, struct err *);
+void async_close(struct program *);
+enum { ASYNC_IN_FLIGHT = 10 }; /* iterations that may be submitted before they are read */
+/* Runs `compute`, the operations of a step. The second step of a kind is captured: what compute calls is
+ * recorded instead, and from then on launched whole. A step that cannot be captured is noted, and run as it
+ * is. */
+typedef int compute_step(struct program *, const struct step *, const struct pass *, struct err *);
+int async_run(struct program *, const struct step *, const struct pass *, compute_step *, struct err *);
+/* The end of a step: its losses go into the ring, and the update is made, unless something was not finite. */
+int async_update(struct program *, int update);
+/* Waits for what was submitted, and fetches its losses. */
+int async_wait(struct program *, struct err *);
+/* The losses of a step that was waited for, into the layers. E_NUMBER: something was not finite in it. */
+int async_read(struct program *, const struct step *, struct err *);
 
 #endif

@@ -1,12 +1,7 @@
-#include "connect.h"
 #include <math.h>
 #include <string.h>
 #include "core/mem.h"
-
-static int rows_back(const struct program *p)
-{
-    return p->desc.paired && p->net->wants.gradient_first ? p->desc.rows : p->rows;
-}
+#include "net/compiled.h"
 
 static struct value *output_of(struct program *p, int i) { return i < 0 ? &p->input : p->node[i].l.out; }
 
@@ -22,20 +17,19 @@ static int connect(struct program *p, int i, struct err *e)
                          .classes = n->classes,
                          .nin = m->nin,
                          .out = &node->value,
-                         .rows_back = rows_back(p),
+                         .rows_back = p->desc.paired && n->wants.gradient_first ? p->desc.rows : p->rows,
                          .train = p->desc.train,
                          .rows_s1 = p->desc.paired ? p->desc.rows : 0,
                          .be = n->be,
                          .cfg = n->cfg->path,
                          .loss = NAN,
                          .weight = 1 };
-    l->self = mem_alloc(1, m->ops->size + 1);
     size_t capacity = (size_t)m->nin + 1; /* one more for a sum: see fold_sums */
+    l->self = mem_alloc(1, m->ops->size);
     l->in = mem_alloc(capacity, sizeof *l->in);
-    l->add = mem_alloc(capacity, sizeof *l->add);
-    node->keep_in = mem_alloc(capacity, sizeof *node->keep_in);
-    if (!l->self || !l->in || !l->add || !node->keep_in)
-        return fail(e, E_MEM, "%s: not enough memory", l->cfg);
+    l->add = mem_alloc(2 * capacity, sizeof *l->add);
+    if (!l->self || !l->in || !l->add) return net_no_memory(n, e);
+    node->keep_in = l->add + capacity;
     memcpy(l->self, m->self, m->ops->size);
     for (int k = 0; k < m->nin; k++) l->in[k] = output_of(p, m->in[k]);
     for (int k = m->in[0]; k >= 0 && !l->below; k = n->layer[k].in[0])
@@ -71,12 +65,12 @@ static int find_shape(struct program *p, int i, struct err *e)
     return OK;
 }
 
-/* Does a used layer from `first` on, other than `but`, read this value? */
-static int is_read(const struct program *p, const struct value *v, int first, int but)
+/* Does a used layer behind `l` (NULL: any), other than `but`, read this value? */
+static int is_read(const struct program *p, const struct value *v, const struct layer *l, int but)
 {
-    for (int i = first; i < p->n; i++)
-        for (int k = 0; i != but && p->node[i].used && k < p->node[i].l.nin; k++)
-            if (p->node[i].l.in[k] == v) return 1;
+    while ((l = next_used(p, l)))
+        for (int k = 0; l->index != but && k < l->nin; k++)
+            if (l->in[k] == v) return 1;
     return 0;
 }
 
@@ -88,8 +82,8 @@ static int folds(const struct program *p, int i)
     const struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
     int act = p->node[i].used && !l->identity && l->ops->sum ? l->ops->sum(l) : -1;
     return act >= 0 && l->in[0] == &p->node[i - 1].value && l->in[1] != l->in[0] && before->ops->takes_sum &&
-           before->ops->takes_sum(before, (enum act)act) && !is_read(p, l->in[0], 0, i) &&
-           !is_read(p, l->in[1], i, i);
+           before->ops->takes_sum(before, (enum act)act) && !is_read(p, l->in[0], NULL, i) &&
+           !is_read(p, l->in[1], l, i);
 }
 
 /* Layers from `first` on that read `old`, or are the identity on it, get `now`. */
@@ -168,9 +162,7 @@ static void find_last(struct program *p)
 /* A layer whose loss has no effect is a mistake in the cfg: better refused than ignored. */
 static int check_losses(const struct program *p, struct err *e)
 {
-    for (int i = 0; i < p->n; i++) {
-        const struct layer *l = &p->node[i].l;
-        if (!p->node[i].used || !p->desc.train) continue;
+    for (const struct layer *l = NULL; p->desc.train && (l = next_used(p, l));) {
         if (l->ops->flags & LAYER_TRAIN_ONLY && l->last)
             return layer_fail(l, e, "must stand before the classifier: no layer that learns comes behind it");
         if (l->ops->flags & LAYER_TRAIN_ONLY && !l->in[0]->need_g)
@@ -190,13 +182,13 @@ int program_output(const struct program *p)
 int connect_program(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
 {
     struct program *p = *out = mem_alloc(1, sizeof *p);
-    if (!p) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    if (!p) return net_no_memory(n, e);
     *p = (struct program){
         .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = -1
     };
     p->last_claim = &p->claims;
     p->node = mem_alloc((size_t)n->n, sizeof *p->node);
-    if (!p->node) return fail(e, E_MEM, "%s: not enough memory", n->cfg->path);
+    if (!p->node) return net_no_memory(n, e);
     const struct net_config *c = &n->config;
     p->input.x.shape = config_is_image(c) ? (struct shape){ p->rows, c->channels, c->height, c->width }
                                           : (struct shape){ p->rows, c->inputs, 1, 1 };
@@ -219,7 +211,6 @@ void disconnect_program(struct program *p)
         mem_free(node->l.self);
         mem_free(node->l.in);
         mem_free(node->l.add);
-        mem_free(node->keep_in);
     }
     for (struct claim *next, *claim = p->claims; claim; claim = next) {
         next = claim->next;

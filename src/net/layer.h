@@ -90,8 +90,8 @@ uint64_t builder_seed(const struct builder *);
 int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
 
 /* Declares a parameter of `count` numbers, in the order of the .weights file. Every program over one model
- * declares the same ones. init_scale: standard deviation, or half-width for INIT_UNIFORM. NULL when memory is
- * short. */
+ * declares the same ones. init_scale: standard deviation, or half-width for INIT_UNIFORM. When memory is
+ * short, what these functions return is NULL, and building fails once the layer's build has returned. */
 struct param *builder_param(struct builder *, size_t count, enum init, double init_scale, unsigned flags);
 
 /* The same for the weights of a linear map: `plan` says how they are packed and must live as long as the
@@ -104,7 +104,7 @@ const struct layout *builder_weights(const struct builder *); /* of the next bui
  * program fetches it, divides and puts it into layer->loss. */
 struct buffer *builder_loss(struct builder *);
 
-struct buffer *builder_buffer(struct builder *, size_t bytes, enum life); /* NULL when memory is short */
+struct buffer *builder_buffer(struct builder *, size_t bytes, enum life);
 
 /* What backward reads: without these the planner re-uses the memory after the last forward reader. */
 void builder_keep_in(struct builder *, int i);

@@ -11,7 +11,7 @@ static size_t outputs(const struct layer *l) { return (size_t)l->out->x.shape.c;
 /* Declares the parameters in the order of the .weights file. init=pytorch: weights and bias are uniform
  * within 1/sqrt(fan-in) of 0 (reset_parameters of torch.nn.Conv2d and Linear); normalised outputs start at
  * bias 0. */
-static int declare(struct linear *s, struct layer *l, struct builder *b, struct err *e)
+static void declare(struct linear *s, struct layer *l, struct builder *b)
 {
     size_t n = outputs(l);
     int pytorch = builder_config(b)->init == START_PYTORCH;
@@ -28,8 +28,6 @@ static int declare(struct linear *s, struct layer *l, struct builder *b, struct 
             s->var = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES | PARAM_VARIANCE);
         }
     }
-    int ok = s->bias && s->w && (!s->norm || (s->scale && s->mean && s->var));
-    return ok ? OK : layer_no_memory(l, e);
 }
 
 static int build_inference(struct linear *s, struct layer *l, struct builder *b, struct err *e)
@@ -37,10 +35,9 @@ static int build_inference(struct linear *s, struct layer *l, struct builder *b,
     struct op_plan *map = &l->plan[MAP];
     s->desc.act = s->activate.act;
     TRY(s->ops->plan(l->be, &s->desc, &l->out->x, map, e));
-    TRY(declare(s, l, b, e));
+    declare(s, l, b);
     s->folded_w = builder_buffer(b, map->weight_bytes, LIFE_PROGRAM);
     s->folded_b = builder_buffer(b, outputs(l) * sizeof(real), LIFE_PROGRAM);
-    if (!s->folded_w || !s->folded_b) return layer_no_memory(l, e);
     return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], map->fused, e);
 }
 
@@ -58,7 +55,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, stru
     s->kept = builder_buffer(b, norm->kept_bytes, LIFE_PASS);
     s->map_memory = builder_buffer(b, s->map.bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    return s->kept && s->map_memory ? OK : layer_no_memory(l, e);
+    return OK;
 }
 
 static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
@@ -72,7 +69,7 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
     s->desc.add_gx = l->add[0];
     s->desc.weights = builder_weights(b);
     TRY(s->ops->plan(l->be, &s->desc, s->norm ? &s->map : end, &l->plan[MAP], e));
-    TRY(declare(s, l, b, e));
+    declare(s, l, b);
     if (s->norm) TRY(build_norm(s, l, b, end, e));
     builder_keep_in(b, 0);
     if (l->nin > 1) builder_keep_out(b);

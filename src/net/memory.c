@@ -1,7 +1,6 @@
-#include "memory.h"
 #include <stddef.h>
 #include "core/mem.h"
-#include "net/connect.h"
+#include "net/compiled.h"
 
 static void extend(struct plan_item *item, int from, int to)
 {
@@ -58,23 +57,6 @@ static struct plan_item live_claim(const struct program *p, const struct claim *
     if (c->life != LIFE_PASS) return (struct plan_item){ 0 };
     int first = forward_step(c->layer), last = p->node[c->layer].back ? backward_step(p, c->layer) : first;
     return (struct plan_item){ c->buffer.bytes, first, last, 0 };
-}
-
-static int plan_items(struct program *p, struct err *e)
-{
-    int n = 2 * p->n + 1;
-    for (const struct claim *c = p->claims; c; c = c->next) n++;
-    p->nitem = n;
-    p->item = mem_alloc((size_t)n, sizeof *p->item);
-    if (!p->item) return fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
-    live_tensors(p);
-    n = 2 * p->n + 1;
-    for (const struct claim *c = p->claims; c; c = c->next) p->item[n++] = live_claim(p, c);
-    for (int i = 0; p->desc.guard && i < n; i++)
-        if (p->item[i].bytes) p->item[i].bytes += GUARD;
-    if (plan_arena(p->item, n, &p->arena_bytes))
-        return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
-    return OK;
 }
 
 /* Sizes that do not fit become SIZE_MAX, which check_free_bytes refuses. */
@@ -151,10 +133,19 @@ static int check_free_bytes(const struct program *p, size_t params, struct err *
 
 int memory_plan(struct program *p, struct err *e)
 {
-    TRY(plan_items(p, e));
+    int n = 2 * p->n + 1;
+    for (const struct claim *c = p->claims; c; c = c->next) n++;
+    p->item = mem_alloc((size_t)n, sizeof *p->item);
+    if (!p->item) return net_no_memory(p->net, e);
+    live_tensors(p);
+    p->nitem = 2 * p->n + 1;
+    for (const struct claim *c = p->claims; c; c = c->next) p->item[p->nitem++] = live_claim(p, c);
+    for (int i = 0; p->desc.guard && i < n; i++)
+        if (p->item[i].bytes) p->item[i].bytes += GUARD;
     p->fixed_bytes = claimed_bytes(p, LIFE_PROGRAM);
     p->host_bytes = claimed_bytes(p, LIFE_HOST);
-    return OK;
+    if (!plan_arena(p->item, n, &p->arena_bytes)) return OK;
+    return fail(e, E_MEM, "%s: the net is too large", p->net->cfg->path);
 }
 
 int memory_allocate(struct program *p, size_t params, struct err *e)
@@ -164,8 +155,7 @@ int memory_allocate(struct program *p, size_t params, struct err *e)
     TRY(be->ops->alloc(be, p->arena_bytes, &p->arena, e));
     TRY(be->ops->alloc(be, p->fixed_bytes, &p->fixed, e));
     p->host = mem_alloc(p->host_bytes, 1);
-    if (!p->host)
-        return fail(e, E_MEM, "%s: not enough memory for %zu bytes", p->net->cfg->path, p->host_bytes);
+    if (!p->host) return net_no_memory(p->net, e);
     bind(p);
     return OK;
 }

@@ -1,7 +1,7 @@
 #include "net.h"
 #include "backend/ops/images.h"
 #include "core/mem.h"
-#include "net/connect.h"
+#include "net/compiled.h"
 #include "net/stock.h"
 
 /* A draft of the training program checks every option against the shapes it meets. */

@@ -5,7 +5,6 @@
 #define NET_NET_H
 #include "core/cfg.h"
 #include "net/config.h"
-#include "net/infer.h"
 #include "net/model.h"
 #include "net/optim.h"
 #include "net/param.h"

@@ -1,25 +1,18 @@
 #include "program.h"
 #include "core/mem.h"
-#include "net/async.h"
-#include "net/builder.h"
-#include "net/connect.h"
-#include "net/memory.h"
-#include "net/param.h"
+#include "net/compiled.h"
 #include "net/optim.h"
-#include "net/run.h"
+#include "net/param.h"
 
 /* Training needs something to learn from. (Nets without a loss are fine for all else.) */
 static int check_goal(const struct program *p, struct err *e)
 {
     if (!p->desc.train || p->desc.plan_only) return OK;
-    for (int i = 0; i < p->n; i++) {
-        const struct layer *l = &p->node[i].l;
-        if (p->node[i].used && l->last && l->ops->flags & LAYER_LOSS && !(l->ops->flags & LAYER_TRAIN_ONLY))
-            return OK;
-    }
-    const struct layer *l = &p->node[p->n - 1].l;
+    for (const struct layer *l = NULL; (l = next_used(p, l));)
+        if (l->last && (l->ops->flags & (LAYER_LOSS | LAYER_TRAIN_ONLY)) == LAYER_LOSS) return OK;
     return layer_fail(
-        l, e, "is the last layer, so there is no loss to train on: end the cfg with [softmax] or [cost]");
+        &p->node[p->n - 1].l, e,
+        "is the last layer, so there is no loss to train on: end the cfg with [softmax] or [cost]");
 }
 
 static int keep_features(struct program *p, struct err *e)
@@ -28,12 +21,6 @@ static int keep_features(struct program *p, struct err *e)
     if (p->feature < p->n) return OK;
     return fail(e, E_ARG, "%s: features of layer %d: there are layers 0..%d", p->net->cfg->path, p->feature,
                 p->n - 1);
-}
-
-static int create_params(struct program *p, struct err *e)
-{
-    TRY(params_create(p->net, p->desc.train, e));
-    return p->desc.train ? optim_open(p->net, e) : OK;
 }
 
 static int compile(struct program *p, int creates, struct err *e)
@@ -47,11 +34,12 @@ static int compile(struct program *p, int creates, struct err *e)
         return fail(e, E_MEM, "%s: the parameters are too large", p->net->cfg->path);
     if (p->desc.plan_only) return OK;
     TRY(memory_allocate(p, params, e));
-    if (creates) TRY(create_params(p, e));
+    if (creates) TRY(params_create(p->net, p->desc.train, e));
+    if (creates && p->desc.train) TRY(optim_open(p->net, e));
     if (!p->desc.train) return run_refresh(p, e);
     TRY(async_open(p, e));
     p->stats = mem_alloc((size_t)p->net->config.subdivisions, sizeof *p->stats);
-    return p->stats ? OK : fail(e, E_MEM, "%s: not enough memory", p->net->cfg->path);
+    return p->stats ? OK : net_no_memory(p->net, e);
 }
 
 int program_open(struct program **out, struct net *n, const struct program_desc *d, struct err *e)
@@ -90,6 +78,50 @@ int program_refresh(struct program *p, struct err *e)
     if (e) e->code = OK;
     return attach_device_error(p->net, run_refresh(p, e), e);
 }
+
+/* ---- inference ---- */
+
+/* All rows at once: a device is waited for each time. */
+static int read_output(const struct program *p, int rows, float *prob, struct err *e)
+{
+    const struct tensor *out = &p->node[program_output(p)].l.out->x;
+    size_t n = (size_t)rows * shape_row(out->shape);
+    real *all = mem_alloc(n, sizeof *all);
+    if (!all) return net_no_memory(p->net, e);
+    int rc = p->net->be->ops->read(p->net->be, out, 0, rows, all);
+    for (size_t k = 0; k < n && !rc; k++) prob[k] = (float)all[k];
+    mem_free(all);
+    return rc;
+}
+
+static int infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
+{
+    struct pass pass;
+    TRY(run_fill(p, s, &pass, e));
+    TRY(run_forward(p, &pass, 0, e));
+    if (s->label) TRY(run_read_losses(p, &pass, NULL));
+    if (ce) *ce = run_stats(p).ce * s->rows;
+    return prob ? read_output(p, s->rows, prob, e) : OK;
+}
+
+int program_infer(struct program *p, const struct step *s, float *prob, double *ce, struct err *e)
+{
+    return attach_device_error(p->net, infer(p, s, prob, ce, e), e);
+}
+
+int program_feature_size(const struct program *p)
+{
+    return p->feature < 0 ? 0 : (int)shape_row(p->node[p->feature].l.out->x.shape);
+}
+
+int program_features(struct program *p, int rows, real *features, struct err *e)
+{
+    if (e) e->code = OK;
+    int rc = p->net->be->ops->read(p->net->be, &p->node[p->feature].l.out->x, 0, rows, features);
+    return attach_device_error(p->net, rc, e);
+}
+
+/* ---- what there is ---- */
 
 void program_get_info(const struct program *p, struct program_info *info)
 {

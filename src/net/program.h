@@ -17,6 +17,13 @@ void program_close(struct program *);
 /* After parameters changed: inference programs fold and pack them again. */
 int program_refresh(struct program *, struct err *);
 
+/* A forward pass over images. prob gets rows x classes (may be NULL), *ce the sum of the cross-entropies
+ * (NULL without labels). */
+int program_infer(struct program *, const struct step *, float *prob, double *ce, struct err *);
+/* The outputs of the layer that program_desc.features names, of the last program_infer. */
+int program_feature_size(const struct program *); /* numbers a row; 0: none are kept */
+int program_features(struct program *, int rows, real *features, struct err *);
+
 struct program_info {
     size_t arena, scratch, fixed; /* bytes: tensors and buffers; the shared block; what is always there */
     size_t params;                /* with gradients and momenta in training */

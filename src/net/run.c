@@ -1,4 +1,4 @@
-#include "run.h"
+#include "net/compiled.h"
 #include <math.h>
 #include <string.h>
 #include "backend/ops/images.h"
@@ -29,10 +29,10 @@ static int explain(const struct layer *l, int rc, struct err *e)
     return fail_at(e, rc, l->cfg, l->line, "[%s] (layer %d): %s", l->ops->name, l->index, err_text(rc));
 }
 
-static int run_layer(struct program *p, int i, int back, const struct pass *pass, struct err *e)
+static int run_layer(struct program *p, struct layer *l, int back, const struct pass *pass, struct err *e)
 {
-    struct layer *l = &p->node[i].l;
-    int step = back ? backward_step(p, i) : forward_step(i), timed = l->ops->flags & LAYER_TRAIN_ONLY;
+    int step = back ? backward_step(p, l->index) : forward_step(l->index);
+    int timed = l->ops->flags & LAYER_TRAIN_ONLY;
     double start = timed ? wall_clock() : 0;
     TRY(guard(p, step, 1, e));
     TRY(explain(l, back ? l->ops->backward(l, pass) : l->ops->forward(l, pass), e));
@@ -96,35 +96,51 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
     return s->label ? be->ops->upload(be, p->label->data, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
 
-int run_forward(struct program *p, const struct pass *pass, struct err *e)
+static int check_output(const struct program *p, const struct layer *l, struct err *e)
 {
-    for (int i = 0; i < p->n; i++)
-        if (p->node[i].used) TRY(run_layer(p, i, 0, pass, e));
+    struct backend *be = p->net->be;
+    size_t n = shape_row(l->out->x.shape);
+    real *x = mem_alloc(n, sizeof *x);
+    int bad = 0, rc = x ? OK : net_no_memory(p->net, e);
+    for (int row = 0; row < p->rows && !rc && !bad; row++) {
+        rc = be->ops->read(be, &l->out->x, row, 1, x);
+        for (size_t k = 0; k < n && !rc; k++) bad |= !isfinite(x[k]);
+    }
+    mem_free(x);
+    if (!bad) return rc;
+    return fail(e, E_NUMBER, "%s: the output is not finite", net_layer_name(p->net, l->index).text);
+}
+
+int run_forward(struct program *p, const struct pass *pass, int check, struct err *e)
+{
+    for (struct layer *l = NULL; (l = next_used(p, l));) {
+        TRY(run_layer(p, l, 0, pass, e));
+        if (check) TRY(check_output(p, l, e));
+    }
     return OK;
 }
 
 int run_backward(struct program *p, const struct pass *pass, struct err *e)
 {
     for (int i = p->n - 1; i >= 0; i--)
-        if (p->node[i].back) TRY(run_layer(p, i, 1, pass, e));
+        if (p->node[i].back) TRY(run_layer(p, &p->node[i].l, 1, pass, e));
     return OK;
 }
 
-int run_finish_loss(struct layer *l, int scored, struct err *e)
-{
-    if (l->ops->finish_loss) return l->ops->finish_loss(l, e);
-    l->loss /= scored;
-    return OK;
-}
-
-int run_fetch_losses(struct program *p, const struct pass *pass)
+int run_read_losses(struct program *p, const struct pass *pass, const double *kept)
 {
     struct backend *be = p->net->be;
-    for (int i = 0; i < p->n && pass->label; i++) {
-        struct layer *l = &p->node[i].l;
+    for (struct layer *l = NULL; (l = next_used(p, l));) {
+        if (l->ops->weigh) l->weight = l->ops->weigh(l, pass);
         if (!l->loss_sum) continue;
-        TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
-        TRY(run_finish_loss(l, pass->context.scored, pass->err));
+        if (kept)
+            l->loss = *kept++;
+        else
+            TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
+        if (l->ops->finish_loss)
+            TRY(l->ops->finish_loss(l, pass->err));
+        else
+            l->loss /= pass->context.scored;
     }
     return OK;
 }
@@ -132,9 +148,8 @@ int run_fetch_losses(struct program *p, const struct pass *pass)
 struct step_stats run_stats(const struct program *p)
 {
     struct step_stats s = { .match = NAN, .extra_seconds = p->async ? NAN : p->extra_seconds };
-    for (int i = 0; i < p->n; i++) {
-        const struct layer *l = &p->node[i].l;
-        if (!p->node[i].used || !(l->ops->flags & LAYER_LOSS)) continue;
+    for (const struct layer *l = NULL; (l = next_used(p, l));) {
+        if (!(l->ops->flags & LAYER_LOSS)) continue;
         if (l->ops->flags & LAYER_PAIRED) {
             s.lambda = l->weight;
             if (isfinite(l->loss)) s.match = isfinite(s.match) ? s.match + l->loss : l->loss;
@@ -146,38 +161,9 @@ struct step_stats run_stats(const struct program *p)
     return s;
 }
 
-static int has_bad_output(struct program *p, struct layer *l, int *bad)
-{
-    struct backend *be = p->net->be;
-    size_t n = shape_row(l->out->x.shape);
-    real *x = mem_alloc(n, sizeof *x);
-    int rc = x ? OK : E_MEM;
-    *bad = 0;
-    for (int row = 0; row < p->rows && !rc && !*bad; row++) {
-        rc = be->ops->read(be, &l->out->x, row, 1, x);
-        for (size_t k = 0; k < n && !rc; k++) *bad |= !isfinite(x[k]);
-    }
-    mem_free(x);
-    return rc;
-}
-
-int run_find_bad_output(struct program *p, const struct pass *pass, struct err *e)
-{
-    for (int i = 0; i < p->n; i++) {
-        int bad;
-        if (!p->node[i].used) continue;
-        TRY(run_layer(p, i, 0, pass, e));
-        TRY(has_bad_output(p, &p->node[i].l, &bad));
-        if (bad) return fail(e, E_NUMBER, "%s: the output is not finite", net_layer_name(p->net, i).text);
-    }
-    return OK;
-}
-
 int run_refresh(struct program *p, struct err *e)
 {
-    for (int i = 0; i < p->n; i++) {
-        struct layer *l = &p->node[i].l;
-        if (p->node[i].used && l->ops->refresh) TRY(explain(l, l->ops->refresh(l, e), e));
-    }
+    for (struct layer *l = NULL; (l = next_used(p, l));)
+        if (l->ops->refresh) TRY(explain(l, l->ops->refresh(l, e), e));
     return OK;
 }

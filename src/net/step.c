@@ -2,10 +2,9 @@
 #include <math.h>
 #include "backend/scalar.h"
 #include "core/mem.h"
-#include "net/async.h"
+#include "net/compiled.h"
 #include "net/optim.h"
 #include "net/program.h"
-#include "net/run.h"
 
 int step_open(struct step_programs *p, struct net *n, struct err *e)
 {
@@ -48,36 +47,22 @@ static int check(const struct program *p, const struct step *s, struct err *e)
 /* Where the device does not look after the losses itself. */
 static int check_losses(struct program *p, const struct pass *pass, struct err *e)
 {
-    TRY(run_fetch_losses(p, pass));
+    TRY(run_read_losses(p, pass, NULL));
     struct step_stats stats = run_stats(p);
     if (isfinite(stats.ce) && isfinite(stats.center)) return OK;
     struct pass again = *pass;
     again.context.reuse_detached = 1;
-    TRY(run_find_bad_output(p, &again, e));
+    TRY(run_forward(p, &again, 1, e));
     return fail(e, E_NUMBER, "%s: the loss is not finite", p->net->cfg->path);
 }
 
 static int compute(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
-    TRY(run_forward(p, pass, e));
+    TRY(run_forward(p, pass, 0, e));
     if (!p->async) TRY(check_losses(p, pass, e));
     TRY(run_backward(p, pass, e));
     if (p->async) return async_update(p, s->update);
     return s->update ? optim_update(p->net, s->rate, e) : OK;
-}
-
-/* Where the device works on its own, the second step of a kind is captured, and from then on only launched.
- */
-static int compute_or_launch(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
-{
-    if (async_begin_capture(p, s)) {
-        struct err failed = { 0 };
-        struct pass captured = *pass;
-        captured.err = &failed;
-        async_end_capture(p, s, compute(p, s, &captured, &failed), &failed);
-    }
-    const struct capture *step = async_captured(p, s);
-    return step ? p->net->be->ops->launch(p->net->be, step) : compute(p, s, pass, e);
 }
 
 int step_submit(struct program *p, const struct step *s, struct err *e)
@@ -85,7 +70,7 @@ int step_submit(struct program *p, const struct step *s, struct err *e)
     struct pass pass;
     TRY(check(p, s, e));
     int rc = run_fill(p, s, &pass, e);
-    if (!rc) rc = compute_or_launch(p, s, &pass, e);
+    if (!rc) rc = async_run(p, s, &pass, compute, e);
     TRY(attach_device_error(p->net, rc, e));
     if (p->async) {
         p->net->unread++;
@@ -96,9 +81,9 @@ int step_submit(struct program *p, const struct step *s, struct err *e)
     return OK;
 }
 
-int step_max_in_flight(const struct program *p) { return async_max_in_flight(p); }
+int step_max_in_flight(const struct program *p) { return p->async ? ASYNC_IN_FLIGHT : 1; }
 
-int step_wait(struct program *p, struct err *e) { return async_wait(p, e); }
+int step_wait(struct program *p, struct err *e) { return p->async ? async_wait(p, e) : OK; }
 
 /* What the host knows of the training changes here alone. */
 static void follow(struct net *n, const struct step *s, double ce)
@@ -130,7 +115,7 @@ static int find_culprit(struct program *p, const struct step *s, struct err *e)
     struct pass pass;
     again.reuse_detached = 1;
     TRY(run_fill(p, &again, &pass, e));
-    TRY(run_find_bad_output(p, &pass, e));
+    TRY(run_forward(p, &pass, 1, e));
     return optim_check(p->net, e);
 }
 
