@@ -25,19 +25,15 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     return OK;
 }
 
-static int declare(struct batchnorm *s, const struct layer *l, struct builder *b)
+static void declare(struct batchnorm *s, const struct layer *l, struct builder *b)
 {
     static const enum init init[PARAMS] = { INIT_ZERO, INIT_ONE, INIT_ZERO, INIT_ZERO };
     static const unsigned flags[PARAMS] = { 0, 0, PARAM_STATE, PARAM_STATE | PARAM_VARIANCE };
     size_t c = (size_t)l->in[0]->x.shape.c;
     for (int i = 0; i < PARAMS; i++) {
         s->param[i] = builder_param(b, c, init[i], 0, flags[i]);
-        if (!s->param[i]) return 0;
-        if (l->train) continue;
-        s->copy[i] = builder_buffer(b, c * sizeof(real), LIFE_PROGRAM);
-        if (!s->copy[i]) return 0;
+        if (!l->train) s->copy[i] = builder_buffer(b, c * sizeof(real), LIFE_PROGRAM);
     }
-    return 1;
 }
 
 static int build(struct layer *l, struct builder *b, struct err *e)
@@ -52,13 +48,12 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &l->plan[NORM], e));
     s->kept = builder_buffer(b, l->plan[NORM].kept_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);
-    if (!declare(s, l, b) || !s->kept) return layer_no_memory(l, e);
+    declare(s, l, b);
     builder_keep_in(b, 0);
     if (!l->train || !l->add[0]) return OK;
     struct act_desc identity = { &l->out->x, 1, l->rows_back, ACT_LINEAR };
     struct tensor same = { .shape = l->out->x.shape };
-    TRY(l->be->ops->act->plan(l->be, &identity, &same, &l->plan[ACCUMULATE], e));
-    return OK;
+    return l->be->ops->act->plan(l->be, &identity, &same, &l->plan[ACCUMULATE], e);
 }
 
 /* Nets opened for inference alone have no parameters in backend memory. */

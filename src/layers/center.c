@@ -41,10 +41,8 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->sum = builder_param(b, classes * d, INIT_ZERO, 0, flags);
     s->count = builder_param(b, classes, INIT_ZERO, 0, flags);
     l->loss_sum = builder_loss(b);
-    if (!s->centers || !s->sum || !s->count || !l->loss_sum) return layer_no_memory(l, e);
-    TRY(l->be->ops->center->plan(l->be, &desc, l->plan, e));
     builder_keep_in(b, 0);
-    return OK;
+    return l->be->ops->center->plan(l->be, &desc, l->plan, e);
 }
 
 static struct center_state state_of(const struct center *s)

@@ -41,8 +41,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     l->on_host = 1;
     s->in = builder_buffer(b, shape_row(l->in[0]->x.shape) * sizeof(real), LIFE_HOST);
     s->out = builder_buffer(b, shape_count(l->out->x.shape) * sizeof(real), LIFE_HOST);
-    TRY(l->be->ops->image(l->be, &l->out->x, e));
-    return s->in && s->out ? OK : layer_no_memory(l, e);
+    return l->be->ops->image(l->be, &l->out->x, e);
 }
 
 static void crop_image(const struct crop_layer *s, struct shape in, int dy, int dx, int flip, const real *x,

@@ -26,8 +26,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct dropout *s = l->self;
-    struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability,
-                              rng_key(builder_seed(b), RNG_DROPOUT, (uint64_t)builder_ordinal(b)) };
+    struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability, builder_random(b, RNG_DROPOUT) };
     return l->be->ops->dropout->plan(l->be, &d, &l->out->x, l->plan, e);
 }
 

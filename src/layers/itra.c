@@ -69,13 +69,12 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 static int gradient_first(const struct itra *s) { return s->gradient || s->pair == S2_FROM_MEMORY; }
 
 /* Parameters, so that the training state has them. */
-static int declare_memory(struct itra *s, struct builder *b, size_t rows, size_t features)
+static void declare_memory(struct itra *s, struct builder *b, size_t rows, size_t features)
 {
     const unsigned flags = PARAM_STATE | PARAM_UNSAVED;
     s->old_h = builder_param(b, rows * features, INIT_ZERO, 0, flags);
     s->old_label = builder_param(b, rows, INIT_ZERO, 0, flags);
     s->old_n = builder_param(b, 1, INIT_ZERO, 0, flags);
-    return s->old_h && s->old_label && s->old_n;
 }
 
 static int build(struct layer *l, struct builder *b, struct err *e)
@@ -103,11 +102,11 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                             .every = s->every };
     if (s->bandwidth == MEDIAN) d.options.bandwidth = BANDWIDTH_MEDIAN;
     if (s->bandwidth == POOLED) d.options.bandwidth = BANDWIDTH_POOLED;
-    if (memory && !declare_memory(s, b, (size_t)n, shape_row(in->shape))) return layer_no_memory(l, e);
+    if (memory) declare_memory(s, b, (size_t)n, shape_row(in->shape));
     TRY(l->be->ops->match->plan(l->be, &d, l->plan, e));
     s->kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
     l->loss_sum = builder_loss(b);
-    return s->kept && l->loss_sum ? OK : layer_no_memory(l, e);
+    return OK;
 }
 
 static double weigh(const struct layer *l, const struct pass *p)

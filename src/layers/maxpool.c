@@ -61,7 +61,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct pool_desc d = describe(l);
     TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, l->plan, e));
     s->kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
-    return s->kept ? OK : layer_no_memory(l, e);
+    return OK;
 }
 
 static int forward(struct layer *l, const struct pass *p)

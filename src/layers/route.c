@@ -46,7 +46,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct route *s = l->self;
     const struct tensor **in = mem_alloc((size_t)l->nin, sizeof *in);
     s->pointers = builder_buffer(b, (size_t)l->nin * sizeof(void *), LIFE_HOST);
-    int rc = s->pointers && in ? OK : layer_no_memory(l, e);
+    int rc = in ? OK : layer_no_memory(l, e);
     for (int i = 0; i < l->nin && !rc; i++) in[i] = &l->in[i]->x;
     struct concat_desc d = { in, l->nin, l->train, l->rows_back };
     if (!rc) rc = l->be->ops->concat->plan(l->be, &d, &l->out->x, l->plan, e);

@@ -1,4 +1,5 @@
 /* The public face (include/darknet.h): one handle for a device, a net, and its programs. */
+#include <stdio.h>
 #include "core/mem.h"
 #include "darknet.h"
 #include "net/net.h"
@@ -24,11 +25,8 @@ const char *dn_version(void) { return DN_VERSION; }
 static int give(int rc, const struct err *e, dn_error *out)
 {
     if (!rc || !out) return rc;
-    const char *msg = e->code == rc && *e->msg ? e->msg : err_text(rc);
-    _Static_assert(sizeof out->msg >= sizeof e->msg, "messages are handed over whole");
-    size_t i = 0;
-    for (; msg[i]; i++) out->msg[i] = msg[i];
-    out->msg[i] = 0;
+    _Static_assert(sizeof out->msg == sizeof e->msg, "messages are handed over whole");
+    snprintf(out->msg, sizeof out->msg, "%s", e->code == rc && *e->msg ? e->msg : err_text(rc));
     return out->code = rc;
 }
 
@@ -48,20 +46,24 @@ static int open_net(dn_net *d, const char *path, const dn_options *o, struct err
     return OK;
 }
 
+static int open_handle(dn_net **out, const char *cfg, const dn_options *o, struct err *e)
+{
+    if (!cfg) return fail(e, E_ARG, "dn_open: no cfg given (NULL)");
+    if (o->rows < 0) return fail(e, E_ARG, "dn_open: rows=%d: expected 0 or more", o->rows);
+    *out = mem_alloc(1, sizeof **out);
+    return *out ? open_net(*out, cfg, o, e) : fail(e, E_MEM, "not enough memory for the net");
+}
+
 int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *error)
 {
     struct err e = { 0 };
-    const dn_options defaults = { 0 }, *o = options ? options : &defaults;
+    const dn_options defaults = { 0 };
     if (!out) return give(fail(&e, E_ARG, "dn_open: nowhere to put the handle (NULL)"), &e, error);
     *out = NULL;
-    if (!cfg) return give(fail(&e, E_ARG, "dn_open: no cfg given (NULL)"), &e, error);
-    if (o->rows < 0) return give(fail(&e, E_ARG, "dn_open: rows=%d: expected 0 or more", o->rows), &e, error);
-    dn_net *d = mem_alloc(1, sizeof *d);
-    int rc = d ? open_net(d, cfg, o, &e) : fail(&e, E_MEM, "not enough memory for the net");
-    if (rc)
-        dn_close(d);
-    else
-        *out = d;
+    int rc = open_handle(out, cfg, options ? options : &defaults, &e);
+    if (!rc) return OK;
+    dn_close(*out);
+    *out = NULL;
     return give(rc, &e, error);
 }
 
@@ -82,18 +84,12 @@ uint64_t dn_seen(const dn_net *d) { return d ? d->net->seen : 0; }
 
 int dn_input(const dn_net *d, int *channels, int *height, int *width)
 {
-    int c = 0, h = 0, w = 0;
-    if (d) {
-        const struct net_config *n = &d->net->config;
-        int image = config_is_image(n);
-        c = image ? n->channels : n->inputs;
-        h = image ? n->height : 1;
-        w = image ? n->width : 1;
-    }
-    if (channels) *channels = c;
-    if (height) *height = h;
-    if (width) *width = w;
-    return c * h * w;
+    struct shape s = { 0 };
+    if (d) s = config_shape(&d->net->config, 1);
+    if (channels) *channels = s.c;
+    if (height) *height = s.h;
+    if (width) *width = s.w;
+    return s.c * s.h * s.w;
 }
 
 static uint64_t iteration(const dn_net *d) { return d->net->seen / net_images_per_update(d->net) + 1; }
@@ -113,68 +109,46 @@ static int open_inference(dn_net *d, struct err *e)
     return d->infer ? OK : program_open(&d->infer, d->net, &desc, e);
 }
 
-/* Parameters come with the first program, and that must be a training one if the net is to learn. */
-static int open_params(dn_net *d, struct err *e)
+/* What every call with an error begins with. Parameters come with the first program, and that must be a
+ * training one if the net is to learn. */
+static int begin(dn_net *d, const char *function, int given, struct err *e)
 {
+    if (!d) return fail(e, E_ARG, "%s: no net given (NULL)", function);
+    if (!given) return fail(e, E_ARG, "%s: an argument is NULL", function);
     if (!d->train) return open_inference(d, e);
     return d->training.plain || d->training.paired ? OK : step_open(&d->training, d->net, e);
 }
 
-static int check(const dn_net *d, const char *function, int given, struct err *e)
-{
-    if (!d) return fail(e, E_ARG, "%s: no net given (NULL)", function);
-    return given ? OK : fail(e, E_ARG, "%s: an argument is NULL", function);
-}
-
 /* ---- files ---- */
 
-static int load(dn_net *d, const char *path, struct err *e)
+int dn_load(dn_net *d, const char *path, dn_error *error)
 {
-    int layers;
-    TRY(check(d, "dn_load", path != NULL, e));
-    TRY(open_params(d, e));
-    TRY(weights_load(d->net, path, 0, &layers, e));
+    struct err e = { 0 };
+    int layers, rc = begin(d, "dn_load", path != NULL, &e);
+    if (!rc) rc = weights_load(d->net, path, 0, &layers, &e);
+    if (rc) return give(rc, &e, error);
     d->stale = 1;
     d->part = 0;
     return OK;
 }
 
-int dn_load(dn_net *d, const char *path, dn_error *error)
-{
-    struct err e = { 0 };
-    return give(load(d, path, &e), &e, error);
-}
-
-static int save(dn_net *d, const char *path, struct err *e)
-{
-    TRY(check(d, "dn_save", path != NULL, e));
-    TRY(open_params(d, e));
-    return weights_save(d->net, path, d->net->n, d->net->seen, e);
-}
-
 int dn_save(dn_net *d, const char *path, dn_error *error)
 {
     struct err e = { 0 };
-    return give(save(d, path, &e), &e, error);
+    int rc = begin(d, "dn_save", path != NULL, &e);
+    if (!rc) rc = weights_save(d->net, path, d->net->n, d->net->seen, &e);
+    return give(rc, &e, error);
 }
 
 /* ---- inference ---- */
 
-static int refresh(dn_net *d, struct err *e)
-{
-    if (!d->stale) return OK;
-    TRY(program_refresh(d->infer, e));
-    d->stale = 0;
-    return OK;
-}
-
 static int predict(dn_net *d, const float *x, int n, float *prob, struct err *e)
 {
-    TRY(check(d, "dn_predict", (x && prob) || !n, e));
+    TRY(begin(d, "dn_predict", (x && prob) || !n, e));
     if (n < 0) return fail(e, E_ARG, "dn_predict: %d images", n);
-    TRY(open_params(d, e));
     TRY(open_inference(d, e));
-    TRY(refresh(d, e));
+    if (d->stale) TRY(program_refresh(d->infer, e));
+    d->stale = 0;
     size_t image = (size_t)dn_input(d, NULL, NULL, NULL), classes = (size_t)d->net->classes;
     for (int i = 0, rows; i < n; i += rows) {
         rows = n - i < d->rows ? n - i : d->rows;
@@ -195,7 +169,6 @@ int dn_predict(dn_net *d, const float *images, int n, float *prob, dn_error *err
 static int check_batch(const dn_net *d, const dn_batch *b, struct err *e)
 {
     int second, rows = dn_rows(d, &second);
-    TRY(check(d, "dn_step", b && b->images && b->label, e));
     if (!d->train)
         return fail(e, E_ARG, "dn_step: the net was opened for inference: set train in dn_options");
     if (b->n != rows + second)
@@ -211,8 +184,8 @@ static int check_batch(const dn_net *d, const dn_batch *b, struct err *e)
 static int step(dn_net *d, const dn_batch *b, dn_stats *out, struct err *e)
 {
     struct step_stats stats;
+    TRY(begin(d, "dn_step", b && b->images && b->label, e));
     TRY(check_batch(d, b, e));
-    TRY(open_params(d, e));
     int part = d->part, parts = d->net->config.subdivisions;
     struct step s = step_at(d->net, (iteration(d) - 1) * (uint64_t)parts + (uint64_t)part);
     s.x = b->images;

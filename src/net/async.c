@@ -22,7 +22,7 @@ static int is_possible(const struct program *p)
 {
     const struct backend *be = p->net->be;
     if (p->desc.keep || p->desc.guard || !be->ops->loss_ring || be->eager) return 0;
-    for (const struct layer *l = NULL; (l = next_used(p, l));)
+    for (const struct layer *l = NULL; (l = next_active(p, l));)
         if (l->on_host) return 0;
     return 1;
 }
@@ -38,7 +38,7 @@ static int plan_ring(struct program *p, struct async *a, struct err *e)
                                 .scored = p->desc.rows,
                                 .parts = n->config.subdivisions,
                                 .chance = log(n->classes) };
-    for (const struct layer *l = NULL; loss && ce && (l = next_used(p, l));) {
+    for (const struct layer *l = NULL; loss && ce && (l = next_active(p, l));) {
         if (!l->loss_sum) continue;
         loss[d.n] = l->loss_sum->data;
         ce[d.n++] = !(l->ops->flags & LAYER_TRAIN_ONLY);

@@ -15,32 +15,26 @@ double builder_bn_momentum(const struct builder *b)
 {
     return b->p->net->layer[b->node->l.index].frozen ? 0 : b->p->net->config.bn_momentum;
 }
-uint64_t builder_seed(const struct builder *b) { return b->p->net->seed; }
 void builder_keep_in(struct builder *b, int i) { b->node->keep_in[i] = 1; }
 void builder_keep_out(struct builder *b) { b->node->keep_out = 1; }
 
-int builder_ordinal(const struct builder *b)
+uint64_t builder_random(const struct builder *b, enum rng_stream stream)
 {
-    int k = 0;
-    for (int i = 0; i < b->node->l.index; i++) k += b->p->node[i].l.ops == b->node->l.ops;
-    return k;
-}
-
-static struct buffer *claim(struct program *p, int layer, size_t bytes, enum life life)
-{
-    struct claim *c = mem_alloc(1, sizeof *c);
-    if (!c) return NULL;
-    *c = (struct claim){ { NULL, bytes }, life, layer, NULL };
-    *p->last_claim = c;
-    p->last_claim = &c->next;
-    return &c->buffer;
+    uint64_t ordinal = 0;
+    for (int i = 0; i < b->node->l.index; i++) ordinal += b->p->node[i].l.ops == b->node->l.ops;
+    return rng_key(b->p->net->seed, stream, ordinal);
 }
 
 struct buffer *builder_buffer(struct builder *b, size_t bytes, enum life life)
 {
-    struct buffer *buffer = claim(b->p, b->node->l.index, bytes, life);
-    b->failed |= !buffer;
-    return buffer;
+    struct program *p = b->p;
+    struct claim *c = mem_alloc(1, sizeof *c);
+    b->failed |= !c;
+    if (!c) return NULL;
+    *c = (struct claim){ { NULL, bytes }, life, b->node->l.index, NULL };
+    *p->last_claim = c;
+    p->last_claim = &c->next;
+    return &c->buffer;
 }
 
 struct buffer *builder_loss(struct builder *b) { return builder_buffer(b, sizeof(double), LIFE_PROGRAM); }
@@ -93,13 +87,14 @@ const struct layout *builder_weights(const struct builder *b)
 
 static int claim_own(struct program *p, struct err *e)
 {
+    struct node none = { .l.index = -1 };
+    struct builder b = { .p = p, .node = &none };
     size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
-    p->scratch = claim(p, -1, 0, LIFE_PROGRAM);
-    p->label = claim(p, -1, rows * sizeof(int), LIFE_PROGRAM);
-    p->crop = claim(p, -1, moves * sizeof(struct crop), LIFE_PROGRAM);
-    p->image = claim(p, -1, shape_row(p->input.x.shape) * sizeof(real), LIFE_HOST);
-    if (p->scratch && p->label && p->crop && p->image) return OK;
-    return net_no_memory(p->net, e);
+    p->scratch = builder_buffer(&b, 0, LIFE_PROGRAM);
+    p->label = builder_buffer(&b, rows * sizeof(int), LIFE_PROGRAM);
+    p->crop = builder_buffer(&b, moves * sizeof(struct crop), LIFE_PROGRAM);
+    p->image = builder_buffer(&b, shape_row(p->input.x.shape) * sizeof(real), LIFE_HOST);
+    return b.failed ? net_no_memory(p->net, e) : OK;
 }
 
 int builder_run(struct program *p, int creates, struct err *e)
@@ -107,7 +102,7 @@ int builder_run(struct program *p, int creates, struct err *e)
     TRY(claim_own(p, e));
     p->net->be->precision = (enum precision)p->net->config.precision;
     TRY(p->net->be->ops->image(p->net->be, &p->input.x, e));
-    for (struct layer *l = NULL; (l = next_used(p, l));) {
+    for (struct layer *l = NULL; (l = next_active(p, l));) {
         struct builder b = { .p = p, .node = &p->node[l->index], .creates = creates };
         if (!l->ops->build) continue;
         TRY(l->ops->build(l, &b, e));

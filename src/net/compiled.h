@@ -16,7 +16,6 @@ struct claim {
 struct node {
     struct layer l;
     struct value value; /* its output, unless it is the identity */
-    int used;           /* takes part: forward is called */
     int back;           /* backward is called */
     int keep_out, *keep_in;
     int params; /* declared so far in this build */
@@ -45,11 +44,11 @@ struct program {
     double extra_seconds;     /* spent in training-only layers in this step */
 };
 
-/* The layers that take part, in order: the one after `l` (NULL: the first), or NULL. */
-static inline struct layer *next_used(const struct program *p, const struct layer *l)
+/* The layers that are not inert, in order: the one after `l` (NULL: the first), or NULL. */
+static inline struct layer *next_active(const struct program *p, const struct layer *l)
 {
     int i = l ? l->index + 1 : 0;
-    while (i < p->n && !p->node[i].used) i++;
+    while (i < p->n && p->node[i].l.inert) i++;
     return i < p->n ? &p->node[i].l : NULL;
 }
 
@@ -69,9 +68,9 @@ void disconnect_program(struct program *);
 void describe_model(const struct program *, struct net *);
 int program_output(const struct program *); /* the last layer that is not [cost] */
 
-/* builder.c: builds the layers that take part, in order, which declare what they need through the functions
- * of struct builder in layer.h. creates: this is the first program of the net, and parameters are declared
- * instead of looked up. */
+/* builder.c: builds the layers that are not inert, in order, which declare what they need through the
+ * functions of struct builder in layer.h. creates: this is the first program of the net, and parameters are
+ * declared instead of looked up. */
 int builder_run(struct program *, int creates, struct err *);
 
 /* memory.c, once every layer is planned: decides when tensors and buffers are alive and where they lie, and

@@ -1,8 +1,6 @@
 #include "config.h"
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
-#include "core/text.h"
 
 static const char *const policies[] = { "constant", "step",   "steps", "exp", "poly",
                                         "sigmoid",  "random", "sgdr",  NULL };
@@ -96,29 +94,15 @@ static int check(const struct net_config *c, const char *path, int line, struct 
     return OK;
 }
 
-static int set_precision(struct cfg *cfg, const char *precision, struct err *e)
-{
-    char assignment[40];
-    const char *near = NULL;
-    int known = 0;
-    for (int i = 0; precision_names[i]; i++) {
-        known |= !strcmp(precision_names[i], precision);
-        near = text_nearer(precision, near, precision_names[i]);
-    }
-    if (!known)
-        return fail(e, E_ARG, "precision '%.20s': expected fp32, tf32 or bf16%s", precision,
-                    text_hint("", near, "").text);
-    snprintf(assignment, sizeof assignment, "net.precision=%s", precision);
-    return cfg_override(cfg, assignment, e);
-}
-
 int net_read_cfg(struct cfg **cfg, const char *path, const char *const *set, const char *precision,
                  struct err *e)
 {
+    char assignment[80];
     TRY(cfg_read(cfg, path, e));
     int rc = OK;
     for (; !rc && set && *set; set++) rc = cfg_override(*cfg, *set, e);
-    if (!rc && precision) rc = set_precision(*cfg, precision, e);
+    snprintf(assignment, sizeof assignment, "net.precision=%s", precision ? precision : "");
+    if (!rc && precision) rc = cfg_override(*cfg, assignment, e);
     if (!rc) return OK;
     cfg_free(*cfg);
     *cfg = NULL;

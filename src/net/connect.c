@@ -57,7 +57,6 @@ static int find_shape(struct program *p, int i, struct err *e)
         return layer_fail(l, e, "needs an image: set height, width and channels in [net]");
     TRY(l->ops->shape(l, &out, e));
     TRY(check_shape(l, out, e));
-    node->used = !l->inert;
     if (l->identity)
         l->out = l->in[0];
     else
@@ -65,10 +64,10 @@ static int find_shape(struct program *p, int i, struct err *e)
     return OK;
 }
 
-/* Does a used layer behind `l` (NULL: any), other than `but`, read this value? */
+/* Does an active layer behind `l` (NULL: any), other than `but`, read this value? */
 static int is_read(const struct program *p, const struct value *v, const struct layer *l, int but)
 {
-    while ((l = next_used(p, l)))
+    while ((l = next_active(p, l)))
         for (int k = 0; l->index != but && k < l->nin; k++)
             if (l->in[k] == v) return 1;
     return 0;
@@ -80,7 +79,7 @@ static int is_read(const struct program *p, const struct value *v, const struct 
 static int folds(const struct program *p, int i)
 {
     const struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
-    int act = p->node[i].used && !l->identity && l->ops->sum ? l->ops->sum(l) : -1;
+    int act = !l->inert && !l->identity && l->ops->sum ? l->ops->sum(l) : -1;
     return act >= 0 && l->in[0] == &p->node[i - 1].value && l->in[1] != l->in[0] && before->ops->takes_sum &&
            before->ops->takes_sum(before, (enum act)act) && !is_read(p, l->in[0], NULL, i) &&
            !is_read(p, l->in[1], l, i);
@@ -107,7 +106,6 @@ static void fold_sums(struct program *p)
         replace_value(p, i + 1, l->out, before->out);
         l->out = before->out;
         l->identity = l->inert = 1;
-        p->node[i].used = 0;
     }
 }
 
@@ -135,7 +133,7 @@ static void find_backward(struct program *p)
         int loss = l->ops->flags & LAYER_LOSS && (l->identity || l->last), below = 0;
         for (int k = 0; k < l->nin; k++) below |= l->in[k]->need_g;
         int learns = l->ops->flags & LAYER_PARAMS && !p->net->layer[i].frozen;
-        int called = node->used && l->ops->backward && (!l->identity || loss);
+        int called = !l->inert && l->ops->backward && (!l->identity || loss);
         node->back = called && (below || learns) && (loss || l->out->g_written);
         int folded = l->nin > p->net->layer[i].nin; /* what a sum adds gets its gradient first */
         for (int n = 0; node->back && n < l->nin; n++) {
@@ -153,7 +151,7 @@ static void find_last(struct program *p)
 {
     for (int i = 0; i < p->n; i++) p->node[i].l.last = 1;
     for (int i = 0; i < p->n; i++)
-        for (int k = 0; p->node[i].used && k < p->net->layer[i].nin; k++)
+        for (int k = 0; !p->node[i].l.inert && k < p->net->layer[i].nin; k++)
             for (int j = p->net->layer[i].in[k]; j >= 0;
                  j = p->node[j].l.identity ? p->net->layer[j].in[0] : -1)
                 p->node[j].l.last = 0;
@@ -162,7 +160,7 @@ static void find_last(struct program *p)
 /* A layer whose loss has no effect is a mistake in the cfg: better refused than ignored. */
 static int check_losses(const struct program *p, struct err *e)
 {
-    for (const struct layer *l = NULL; p->desc.train && (l = next_used(p, l));) {
+    for (const struct layer *l = NULL; p->desc.train && (l = next_active(p, l));) {
         if (l->ops->flags & LAYER_TRAIN_ONLY && l->last)
             return layer_fail(l, e, "must stand before the classifier: no layer that learns comes behind it");
         if (l->ops->flags & LAYER_TRAIN_ONLY && !l->in[0]->need_g)
@@ -189,9 +187,7 @@ int connect_program(struct program **out, struct net *n, const struct program_de
     p->last_claim = &p->claims;
     p->node = mem_alloc((size_t)n->n, sizeof *p->node);
     if (!p->node) return net_no_memory(n, e);
-    const struct net_config *c = &n->config;
-    p->input.x.shape = config_is_image(c) ? (struct shape){ p->rows, c->channels, c->height, c->width }
-                                          : (struct shape){ p->rows, c->inputs, 1, 1 };
+    p->input.x.shape = config_shape(&n->config, p->rows);
     for (int i = 0; i < n->n; i++) {
         TRY(connect(p, i, e));
         TRY(find_shape(p, i, e));

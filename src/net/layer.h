@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "backend/linear.h"
 #include "core/options.h"
+#include "core/rng.h"
 
 /* A tensor in the net with its gradient: x and g have one shape and one layout. g.data is NULL where no
  * gradient is wanted. A layer that leaves its input as it is shares its input's value. */
@@ -86,8 +87,8 @@ struct builder;
 const struct net_config *builder_config(const struct builder *);
 /* Of running statistics: bn_momentum, 0 where stopbackward holds. */
 double builder_bn_momentum(const struct builder *);
-uint64_t builder_seed(const struct builder *);
-int builder_ordinal(const struct builder *); /* layers of this kind before this one: names random streams */
+/* The key of this layer's random numbers: each layer of a kind has a sequence of its own. */
+uint64_t builder_random(const struct builder *, enum rng_stream);
 
 /* Declares a parameter of `count` numbers, in the order of the .weights file. Every program over one model
  * declares the same ones. init_scale: standard deviation, or half-width for INIT_UNIFORM. When memory is

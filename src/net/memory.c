@@ -17,11 +17,10 @@ static struct plan_item *item_of(struct program *p, const struct value *v, int g
     return &p->item[2 * (node - p->node) + gradient];
 }
 
-static void live_layer(struct program *p, int i)
+static void live_layer(struct program *p, const struct layer *l)
 {
-    const struct node *node = &p->node[i];
-    const struct layer *l = &node->l;
-    int f = forward_step(i), b = backward_step(p, i);
+    const struct node *node = &p->node[l->index];
+    int f = forward_step(l->index), b = backward_step(p, l->index);
     struct plan_item *out = item_of(p, l->out, 0), *out_g = item_of(p, l->out, 1);
     extend(out, f, node->keep_out && node->back ? b : f);
     if (node->back && out_g && l->out->g_written) extend(out_g, b, b);
@@ -40,11 +39,10 @@ static void live_tensors(struct program *p)
     for (int i = 0; i < p->n; i++) {
         const struct node *node = &p->node[i];
         if (node->l.identity) continue;
-        p->item[2 * i].bytes = node->used ? node->value.x.bytes : 0;
+        p->item[2 * i].bytes = node->l.inert ? 0 : node->value.x.bytes;
         p->item[2 * i + 1].bytes = node->value.g_written && node->value.need_g ? node->value.g.bytes : 0;
     }
-    for (int i = 0; i < p->n; i++)
-        if (p->node[i].used) live_layer(p, i);
+    for (const struct layer *l = NULL; (l = next_active(p, l));) live_layer(p, l);
     int out = program_output(p);
     extend(item_of(p, p->node[out].l.out, 0), forward_step(out), end);
     if (p->feature >= 0) extend(item_of(p, p->node[p->feature].l.out, 0), forward_step(p->feature), end);

@@ -8,7 +8,7 @@
 static int check_goal(const struct program *p, struct err *e)
 {
     if (!p->desc.train || p->desc.plan_only) return OK;
-    for (const struct layer *l = NULL; (l = next_used(p, l));)
+    for (const struct layer *l = NULL; (l = next_active(p, l));)
         if (l->last && (l->ops->flags & (LAYER_LOSS | LAYER_TRAIN_ONLY)) == LAYER_LOSS) return OK;
     return layer_fail(
         &p->node[p->n - 1].l, e,

@@ -113,7 +113,7 @@ static int check_output(const struct program *p, const struct layer *l, struct e
 
 int run_forward(struct program *p, const struct pass *pass, int check, struct err *e)
 {
-    for (struct layer *l = NULL; (l = next_used(p, l));) {
+    for (struct layer *l = NULL; (l = next_active(p, l));) {
         TRY(run_layer(p, l, 0, pass, e));
         if (check) TRY(check_output(p, l, e));
     }
@@ -130,7 +130,7 @@ int run_backward(struct program *p, const struct pass *pass, struct err *e)
 int run_read_losses(struct program *p, const struct pass *pass, const double *kept)
 {
     struct backend *be = p->net->be;
-    for (struct layer *l = NULL; (l = next_used(p, l));) {
+    for (struct layer *l = NULL; (l = next_active(p, l));) {
         if (l->ops->weigh) l->weight = l->ops->weigh(l, pass);
         if (!l->loss_sum) continue;
         if (kept)
@@ -148,7 +148,7 @@ int run_read_losses(struct program *p, const struct pass *pass, const double *ke
 struct step_stats run_stats(const struct program *p)
 {
     struct step_stats s = { .match = NAN, .extra_seconds = p->async ? NAN : p->extra_seconds };
-    for (const struct layer *l = NULL; (l = next_used(p, l));) {
+    for (const struct layer *l = NULL; (l = next_active(p, l));) {
         if (!(l->ops->flags & LAYER_LOSS)) continue;
         if (l->ops->flags & LAYER_PAIRED) {
             s.lambda = l->weight;
@@ -163,7 +163,7 @@ struct step_stats run_stats(const struct program *p)
 
 int run_refresh(struct program *p, struct err *e)
 {
-    for (struct layer *l = NULL; (l = next_used(p, l));)
+    for (struct layer *l = NULL; (l = next_active(p, l));)
         if (l->ops->refresh) TRY(explain(l, l->ops->refresh(l, e), e));
     return OK;
 }

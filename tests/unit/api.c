@@ -219,7 +219,7 @@ static void errors_come_back_as_text(void **state)
     refused(dn_open(&n, path("a.cfg"), &fewer, &e), DN_ARG, "-1 threads");
     refused(dn_open(&n, path("a.cfg"), &many, &e), DN_ARG, "100000 threads: expected at most 1024");
     const dn_options precise = { .precision = "bf61" };
-    refused(dn_open(&n, path("a.cfg"), &precise, &e), DN_ARG, "did you mean bf16?");
+    refused(dn_open(&n, path("a.cfg"), &precise, &e), DN_CFG, "did you mean bf16?");
     const dn_options rounded = { .device = "ref", .precision = "bf16" };
     refused(dn_open(&n, path("a.cfg"), &rounded, &e), DN_CFG, "device ref computes in fp32 only");
     const dn_options exact = { .device = "ref", .precision = "fp32", .deterministic = 1 };
