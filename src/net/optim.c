@@ -96,15 +96,11 @@ int optim_check(const struct net *n, struct err *e)
     return OK;
 }
 
-static int update(struct net *n, double rate, struct err *e)
-{
-    TRY(optim_check(n, e));
-    TRY(n->be->ops->upload(n->be, &n->now->rate, &rate, sizeof rate));
-    return n->be->ops->sgd->update(&n->sgd, n->now);
-}
-
 int optim_update(struct net *n, double rate, struct err *e)
 {
     if (e) e->code = OK;
-    return attach_device_error(n, update(n, rate, e), e);
+    int rc = optim_check(n, e);
+    if (!rc) rc = n->be->ops->upload(n->be, &n->now->rate, &rate, sizeof rate);
+    if (!rc) rc = n->be->ops->sgd->update(&n->sgd, n->now);
+    return attach_device_error(n, rc, e);
 }

@@ -84,37 +84,28 @@ void params_destroy(struct net *n)
 
 static int draws(const struct param *p) { return p->init == INIT_NORMAL || p->init == INIT_UNIFORM; }
 
+/* The ordinal of the layer among those that draw, so that taking out one that does not changes nothing; above
+ * it, that of the parameter among those of the layer that draw. */
+static uint64_t stream_of(const struct net *n, int param)
+{
+    int layer = n->param[param]->layer;
+    uint64_t layers = 0, params = 0;
+    for (int i = 0; i < layer; i++) layers += (n->layer[i].ops->flags & LAYER_DRAWS) != 0;
+    for (int i = n->layer[layer].param; i < param; i++) params += (uint64_t)draws(n->param[i]);
+    return params << 32 | layers;
+}
+
 /* Drawn over the dense elements in file order, so that every backend and layout starts from the same numbers.
- * stream: the ordinal of the layer; above it, that of the parameter among those of the layer that draw. */
+ */
 static void draw(const struct param *p, uint64_t stream, real *host)
 {
     uint64_t key = rng_key(p->net->seed, RNG_INIT, stream);
     for (size_t i = 0; i < p->count; i++) {
-        double v = 0;
-        switch (p->init) {
-        case INIT_ZERO: break;
-        case INIT_ONE: v = 1; break;
-        case INIT_NORMAL: v = p->spread * rng_normal(key, i); break;
-        case INIT_UNIFORM: v = p->spread * (2 * rng_uniform(key, i) - 1); break;
-        }
+        double v = p->init == INIT_ONE;
+        if (p->init == INIT_NORMAL) v = p->spread * rng_normal(key, i);
+        if (p->init == INIT_UNIFORM) v = p->spread * (2 * rng_uniform(key, i) - 1);
         host[i] = (real)v;
     }
-}
-
-/* Position among the layers that draw: taking out a layer that does not draw changes nothing. */
-static int ordinal_of(const struct net *n, int layer)
-{
-    int k = 0;
-    for (int i = 0; i < layer; i++) k += (n->layer[i].ops->flags & LAYER_DRAWS) != 0;
-    return k;
-}
-
-static uint64_t stream_of(const struct net *n, int param)
-{
-    const struct param *p = n->param[param];
-    uint64_t before = 0;
-    for (int i = n->layer[p->layer].param; i < param; i++) before += (uint64_t)draws(n->param[i]);
-    return before << 32 | (uint64_t)ordinal_of(n, p->layer);
 }
 
 static int allocate(struct param *p, int train, struct err *e)

@@ -15,18 +15,13 @@ static int check_goal(const struct program *p, struct err *e)
         "is the last layer, so there is no loss to train on: end the cfg with [softmax] or [cost]");
 }
 
-static int keep_features(struct program *p, struct err *e)
-{
-    p->feature = p->desc.features - 1;
-    if (p->feature < p->n) return OK;
-    return fail(e, E_ARG, "%s: features of layer %d: there are layers 0..%d", p->net->cfg->path, p->feature,
-                p->n - 1);
-}
-
 static int compile(struct program *p, int creates, struct err *e)
 {
     TRY(check_goal(p, e));
-    TRY(keep_features(p, e));
+    p->feature = p->desc.features - 1;
+    if (p->feature >= p->n)
+        return fail(e, E_ARG, "%s: features of layer %d: there are layers 0..%d", p->net->cfg->path,
+                    p->feature, p->n - 1);
     TRY(builder_run(p, creates, e));
     TRY(memory_plan(p, e));
     size_t params = creates ? params_bytes(p->net, p->desc.train) : 0;
@@ -53,15 +48,15 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
                     n->cfg->path);
     int rc = connect_program(&p, n, d, e);
     if (!rc) rc = compile(p, creates, e);
-    if (rc) {
-        attach_device_error(n, rc, e);
-        program_close(p);
-        if (creates) optim_close(n);
-        if (creates) params_destroy(n);
-        return rc;
+    if (!rc) {
+        *out = p;
+        return OK;
     }
-    *out = p;
-    return OK;
+    attach_device_error(n, rc, e);
+    program_close(p);
+    if (creates) optim_close(n);
+    if (creates) params_destroy(n);
+    return rc;
 }
 
 void program_close(struct program *p)

@@ -44,22 +44,32 @@ static int check(const struct program *p, const struct step *s, struct err *e)
                 p->net->cfg->path, s->rows, s->rows_s1, s->label ? "with" : "without", p->rows, p->desc.rows);
 }
 
+/* Once a loss or a gradient is known not to be finite: E_NUMBER, naming the layer. Weights and gradients are
+ * still those of the step. */
+static int find_culprit(struct program *p, const struct step *s, struct err *e)
+{
+    struct step again = *s;
+    struct pass pass;
+    again.reuse_detached = 1;
+    TRY(run_fill(p, &again, &pass, e));
+    TRY(run_forward(p, &pass, 1, e));
+    return optim_check(p->net, e);
+}
+
 /* Where the device does not look after the losses itself. */
-static int check_losses(struct program *p, const struct pass *pass, struct err *e)
+static int check_losses(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
     TRY(run_read_losses(p, pass, NULL));
     struct step_stats stats = run_stats(p);
     if (isfinite(stats.ce) && isfinite(stats.center)) return OK;
-    struct pass again = *pass;
-    again.context.reuse_detached = 1;
-    TRY(run_forward(p, &again, 1, e));
+    TRY(find_culprit(p, s, e));
     return fail(e, E_NUMBER, "%s: the loss is not finite", p->net->cfg->path);
 }
 
 static int compute(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
     TRY(run_forward(p, pass, 0, e));
-    if (!p->async) TRY(check_losses(p, pass, e));
+    if (!p->async) TRY(check_losses(p, s, pass, e));
     TRY(run_backward(p, pass, e));
     if (p->async) return async_update(p, s->update);
     return s->update ? optim_update(p->net, s->rate, e) : OK;
@@ -106,17 +116,6 @@ int step_read_stats(struct program *p, const struct step *s, struct step_stats *
         *stats = p->stats[s->number % (uint64_t)n->config.subdivisions];
     follow(n, s, stats->ce);
     return OK;
-}
-
-/* The device tells only that something was not finite. Weights and gradients are still those of the step. */
-static int find_culprit(struct program *p, const struct step *s, struct err *e)
-{
-    struct step again = *s;
-    struct pass pass;
-    again.reuse_detached = 1;
-    TRY(run_fill(p, &again, &pass, e));
-    TRY(run_forward(p, &pass, 1, e));
-    return optim_check(p->net, e);
 }
 
 int step_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
