@@ -27,38 +27,33 @@ static int is_possible(const struct program *p)
     return 1;
 }
 
-static int plan_ring(struct program *p, struct async *a, struct err *e)
+int async_open(struct program *p, struct err *e)
 {
     struct net *n = p->net;
+    if (!is_possible(p)) return OK;
+    struct async *a = p->async = mem_alloc(1, sizeof *a);
+    if (!a) return net_no_memory(n, e);
     const double **loss = mem_alloc((size_t)p->n, sizeof *loss);
-    int *ce = mem_alloc((size_t)p->n, sizeof *ce), rc = E_MEM;
+    int *ce = mem_alloc((size_t)p->n, sizeof *ce);
+    a->records = ASYNC_IN_FLIGHT * (size_t)n->config.subdivisions;
+    for (const struct layer *l = NULL; loss && ce && (l = next_active(p, l));) {
+        if (!l->loss_sum) continue;
+        loss[a->losses] = l->loss_sum->data;
+        ce[a->losses++] = !(l->ops->flags & LAYER_TRAIN_ONLY);
+    }
+    a->record = mem_alloc(a->records * ((size_t)a->losses + 1), sizeof *a->record);
     struct loss_ring_desc d = { .loss = loss,
                                 .is_ce = ce,
+                                .n = a->losses,
                                 .capacity = (int)a->records,
                                 .scored = p->desc.rows,
                                 .parts = n->config.subdivisions,
                                 .chance = log(n->classes) };
-    for (const struct layer *l = NULL; loss && ce && (l = next_active(p, l));) {
-        if (!l->loss_sum) continue;
-        loss[d.n] = l->loss_sum->data;
-        ce[d.n++] = !(l->ops->flags & LAYER_TRAIN_ONLY);
-    }
-    a->losses = d.n;
-    a->record = mem_alloc(a->records * ((size_t)d.n + 1), sizeof *a->record);
-    if (loss && ce && a->record) rc = n->be->ops->loss_ring->plan(n->be, &d, &a->ring, e);
+    int ok = loss && ce && a->record;
+    int rc = ok ? n->be->ops->loss_ring->plan(n->be, &d, &a->ring, e) : net_no_memory(n, e);
     mem_free(loss);
     mem_free(ce);
     return rc;
-}
-
-int async_open(struct program *p, struct err *e)
-{
-    if (!is_possible(p)) return OK;
-    p->async = mem_alloc(1, sizeof *p->async);
-    if (!p->async) return net_no_memory(p->net, e);
-    p->async->records = ASYNC_IN_FLIGHT * (size_t)p->net->config.subdivisions;
-    int rc = plan_ring(p, p->async, e);
-    return rc == E_MEM ? net_no_memory(p->net, e) : rc;
 }
 
 void async_close(struct program *p)

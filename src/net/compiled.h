@@ -62,8 +62,6 @@ enum { GUARD = 64, POISON = 0xa5 };
 /* connect.c: who reads whose output, shapes, who writes which gradient first; no plans, no memory. *out is
  * closed by the caller, also after a failure. */
 int connect_program(struct program **out, struct net *, const struct program_desc *, struct err *);
-/* Frees what connect_program made, and the program. */
-void disconnect_program(struct program *);
 /* Copies shapes, FLOPs per row and the number of classes into the model. */
 void describe_model(const struct program *, struct net *);
 int program_output(const struct program *); /* the last layer that is not [cost] */
@@ -79,7 +77,6 @@ int memory_plan(struct program *, struct err *);
 /* Allocates and binds. params: bytes that the parameters will take besides. A net that cannot fit is refused
  * before anything is asked for. */
 int memory_allocate(struct program *, size_t params, struct err *);
-void memory_free(struct program *);
 
 /* run.c, the passes of steps and of inference: brings a step's images and labels to the device, and in
  * training what changes from step to step; fills *pass. */

@@ -199,23 +199,6 @@ int connect_program(struct program **out, struct net *n, const struct program_de
     return check_losses(p, e);
 }
 
-void disconnect_program(struct program *p)
-{
-    for (int i = 0; p->node && i < p->n; i++) {
-        struct node *node = &p->node[i];
-        for (int k = 0; k < LAYER_PLANS; k++) op_destroy(&node->l.plan[k]);
-        mem_free(node->l.self);
-        mem_free(node->l.in);
-        mem_free(node->l.add);
-    }
-    for (struct claim *next, *claim = p->claims; claim; claim = next) {
-        next = claim->next;
-        mem_free(claim);
-    }
-    mem_free(p->node);
-    mem_free(p);
-}
-
 void describe_model(const struct program *p, struct net *n)
 {
     for (int i = 0; i < p->n; i++) {

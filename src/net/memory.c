@@ -157,12 +157,3 @@ int memory_allocate(struct program *p, size_t params, struct err *e)
     bind(p);
     return OK;
 }
-
-void memory_free(struct program *p)
-{
-    struct backend *be = p->net->be;
-    be->ops->free(be, p->arena);
-    be->ops->free(be, p->fixed);
-    mem_free(p->host);
-    mem_free(p->item);
-}

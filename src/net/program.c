@@ -62,10 +62,26 @@ int program_open(struct program **out, struct net *n, const struct program_desc 
 void program_close(struct program *p)
 {
     if (!p) return;
+    struct backend *be = p->net->be;
     async_close(p);
-    memory_free(p);
+    for (int i = 0; p->node && i < p->n; i++) {
+        struct layer *l = &p->node[i].l;
+        for (int k = 0; k < LAYER_PLANS; k++) op_destroy(&l->plan[k]);
+        mem_free(l->self);
+        mem_free(l->in);
+        mem_free(l->add);
+    }
+    for (struct claim *next, *claim = p->claims; claim; claim = next) {
+        next = claim->next;
+        mem_free(claim);
+    }
+    be->ops->free(be, p->arena);
+    be->ops->free(be, p->fixed);
+    mem_free(p->host);
+    mem_free(p->item);
     mem_free(p->stats);
-    disconnect_program(p);
+    mem_free(p->node);
+    mem_free(p);
 }
 
 int program_refresh(struct program *p, struct err *e)
