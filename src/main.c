@@ -11,6 +11,8 @@ const struct command commands[] = {
       "accuracy, cross-entropy and a table of classes over the validation images", cli_valid },
     { "classifier", "predict", CMD_PREDICT, 3, -1, "classifier predict DATA CFG WEIGHTS IMAGE... [FLAGS]",
       "the most probable classes of images", cli_predict },
+    { NULL, "classify", CMD_CLASSIFY, 2, -1, "classify CFG WEIGHTS IMAGE... [FLAGS]",
+      "classifier predict with cfg/imagenet1k.data and the 5 most probable classes", cli_classify },
     { "classifier", "features", CMD_FEATURES, 3, 3,
       "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
       "what the classifier goes by, of every validation image, as NumPy arrays", cli_features },

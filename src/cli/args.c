@@ -18,6 +18,7 @@ enum flag_type {
     FLAG_SHARE,   /* double between 0 and 1 */
     FLAG_TEXT,    /* const char * */
     FLAG_SET,     /* goes to cli.set */
+    FLAG_IGNORED, /* of other Darknets, without effect here; with a value where one is named */
     FLAG_GPU      /* int: 1 + its number */
 };
 struct flag {
@@ -29,25 +30,30 @@ struct flag {
 };
 
 enum {
-    NETS = CMD_TRAIN | CMD_VALID | CMD_PREDICT | CMD_FEATURES | CMD_OPS | CMD_PARTIAL,
-    RUNS = CMD_TRAIN | CMD_VALID | CMD_PREDICT,
+    PREDICTS = CMD_PREDICT | CMD_CLASSIFY,
+    NETS = CMD_TRAIN | CMD_VALID | PREDICTS | CMD_FEATURES | CMD_OPS | CMD_PARTIAL,
+    RUNS = CMD_TRAIN | CMD_VALID | PREDICTS,
     ALL = NETS | CMD_PREPARE | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
 
 #define AT(f) offsetof(struct cli, f)
 static const struct flag flags[] = {
     { "clear", FLAG_SWITCH, AT(clear), CMD_TRAIN, NULL, "count iterations from 0, whatever the weights say" },
+    { "finetune", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL,
+      "weights of other classes: all layers but the last, iterations from 0 (also -partial)" },
+    { "partial", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL, NULL },
     { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
     { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES | CMD_PREPARE, "N", "of everything random (1)" },
     { "metrics", FLAG_TEXT, AT(metrics), CMD_TRAIN, "FILE", "where the CSV goes (BACKUP/BASE_metrics.csv)" },
     { "v", FLAG_SWITCH, AT(verbose), CMD_VALID, NULL, "a line for every image, as Darknet prints them" },
     { "confusion", FLAG_TEXT, AT(confusion), CMD_VALID, "FILE", "write the confusion matrix as CSV" },
     { "t", FLAG_COUNT, AT(top), RUNS, "K", "k of top-k (top= of the data file)" },
-    { "letterbox", FLAG_SWITCH, AT(letterbox), CMD_PREDICT, NULL,
+    { "letterbox", FLAG_SWITCH, AT(letterbox), PREDICTS, NULL,
       "fit the image inside the input, rest gray (default)" },
-    { "center", FLAG_SWITCH, AT(center), CMD_PREDICT, NULL, "resize the central part, as valid does" },
-    { "list", FLAG_TEXT, AT(list), CMD_PREDICT, "FILE",
-      "predict the images that a text file names, one a line" },
+    { "center", FLAG_SWITCH, AT(center), PREDICTS, NULL, "resize the central part, as valid does" },
+    { "list", FLAG_TEXT, AT(list), PREDICTS, "FILE",
+      "predict the images that a text file names, one a line (-: standard input)" },
+    { "csv", FLAG_SWITCH, AT(csv), PREDICTS, NULL, "print CSV: image, rank, class, name, probability" },
     { "out", FLAG_TEXT, AT(out), CMD_FEATURES, "FILE.npy", "the features; the labels go to FILE.labels.npy" },
     { "layer", FLAG_INDEX, AT(layer), CMD_FEATURES, "N",
       "take the output of layer N (the classifier's input: what [itra] sees)" },
@@ -74,6 +80,22 @@ static const struct flag flags[] = {
     { "force", FLAG_SWITCH, AT(force), CMD_PREPARE, NULL, "replace files that exist" },
     { "help", FLAG_SWITCH, AT(help), ALL, NULL, "this text (also -h)" },
     { "h", FLAG_SWITCH, AT(help), ALL, NULL, NULL },
+    /* Windows, streams and detectors of other Darknets; top-k is always computed. */
+    { "dont_show", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "show_imgs", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "map", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "topk", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "save_labels", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "ext_output", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "benchmark", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "benchmark_layers", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "dontuse_opencv", FLAG_IGNORED, 0, RUNS, NULL, NULL },
+    { "mjpeg_port", FLAG_IGNORED, 0, RUNS, "N", NULL },
+    { "http_port", FLAG_IGNORED, 0, RUNS, "N", NULL },
+    { "json_port", FLAG_IGNORED, 0, RUNS, "N", NULL },
+    { "thresh", FLAG_IGNORED, 0, RUNS, "P", NULL },
+    { "hier", FLAG_IGNORED, 0, RUNS, "P", NULL },
+    { "iou_thresh", FLAG_IGNORED, 0, RUNS, "P", NULL },
 };
 enum { NFLAGS = sizeof flags / sizeof *flags };
 
@@ -188,6 +210,7 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
     case FLAG_SHARE: return parse_share(f, value, (double *)(void *)at, e);
     case FLAG_TEXT: *(const char **)(void *)at = value; return OK;
     case FLAG_SET: c->set[c->nset++] = value; return OK;
+    case FLAG_IGNORED: c->ignored[c->nignored++] = f->name; return OK;
     case FLAG_GPU: return parse_gpu(f, value, (int *)(void *)at, e);
     }
     return fail(e, E_ARG, "-%s: a flag of no type", f->name);
@@ -234,6 +257,22 @@ static int choose_device(struct cli *c, struct err *e)
     return OK;
 }
 
+static int takes_value(const struct flag *f)
+{
+    return f->type != FLAG_SWITCH && (f->type != FLAG_IGNORED || f->value);
+}
+
+/* -clear 1, as many write it, and -clear 0. */
+static int store_switch(struct cli *c, const struct flag *f, int argc, char **argv, int *i, struct err *e)
+{
+    const char *next = *i + 1 < argc ? argv[*i + 1] : "";
+    TRY(store_flag(c, f, NULL, e));
+    if (strcmp(next, "0") && strcmp(next, "1")) return OK;
+    *(int *)(void *)((char *)c + f->at) = *next == '1';
+    ++*i;
+    return OK;
+}
+
 /* Takes argv[*i] and, for a flag with a value, the word after it. */
 static int take_word(struct cli *c, int argc, char **argv, int *i, const struct command *cmd, struct err *e)
 {
@@ -246,7 +285,8 @@ static int take_word(struct cli *c, int argc, char **argv, int *i, const struct 
     const char *name = word + (word[1] == '-' ? 2 : 1);
     const struct flag *f = find_flag(name, cmd->id);
     if (!f) return unknown_flag(word, name, cmd->id, e);
-    if (f->type == FLAG_SWITCH) return store_flag(c, f, NULL, e);
+    if (f->type == FLAG_SWITCH) return store_switch(c, f, argc, argv, i, e);
+    if (!takes_value(f)) return store_flag(c, f, NULL, e);
     if (*i + 1 >= argc) return fail(e, E_ARG, "%.60s needs a value after it", word);
     if (!*argv[++*i]) return fail(e, E_ARG, "%.60s: the value after it is empty", word);
     return store_flag(c, f, argv[*i], e);
@@ -267,7 +307,7 @@ int args_words(const char *word)
 {
     if (word[0] != '-' || !word[1]) return 0;
     const struct flag *f = find_flag(word + (word[1] == '-' ? 2 : 1), ALL);
-    return !f || f->type == FLAG_SWITCH ? 1 : 2;
+    return f && takes_value(f) ? 2 : 1;
 }
 
 int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
@@ -275,7 +315,8 @@ int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, 
     *c = (struct cli){ .seed = 1, .layer = -1 };
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
     c->set = mem_alloc((size_t)argc + 1, sizeof *c->set);
-    if (!c->arg || !c->set) return fail(e, E_MEM, "no memory for the command line");
+    c->ignored = mem_alloc((size_t)argc + 1, sizeof *c->ignored);
+    if (!c->arg || !c->set || !c->ignored) return fail(e, E_MEM, "no memory for the command line");
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--")) {
             TRY(take_word(c, argc, argv, &i, cmd, e));
@@ -291,6 +332,7 @@ void args_free(struct cli *c)
 {
     mem_free(c->arg);
     mem_free(c->set);
+    mem_free(c->ignored);
 }
 
 void args_describe(const struct command *cmd)

@@ -19,7 +19,8 @@ enum {
     CMD_VERSION = 64,
     CMD_HELP = 128,
     CMD_FEATURES = 256,
-    CMD_PREPARE = 512
+    CMD_PREPARE = 512,
+    CMD_CLASSIFY = 1024
 };
 
 /* A command line, taken apart. */
@@ -30,7 +31,7 @@ struct cli {
     const char *device;    /* as given, or what -i and -nogpu mean; NULL: the first one built in */
     const char *precision; /* NULL: as the cfg says */
     int gpu;               /* 1 + what -i or -gpus gives; 0: neither */
-    int nogpu, deterministic, eager, clear, verbose, letterbox, center;
+    int nogpu, deterministic, eager, clear, finetune, verbose, letterbox, center;
     char gpu_device[24];
     int top;          /* 0: as the data file says */
     int layer, limit; /* -1: the classifier's input; 0: all images */
@@ -39,6 +40,9 @@ struct cli {
     int force;
     const char **set; /* section.key=value, NULL-terminated */
     int nset;
+    int csv;
+    const char **ignored; /* flags of other Darknets that have no effect here, without their - */
+    int nignored;
     const char **arg; /* what is not a flag, in order */
     int narg;
 };
@@ -62,6 +66,7 @@ void args_describe(const struct command *); /* prints the flags that it takes */
 int cli_train(const struct cli *, struct err *);
 int cli_valid(const struct cli *, struct err *);
 int cli_predict(const struct cli *, struct err *);
+int cli_classify(const struct cli *, struct err *);
 int cli_features(const struct cli *, struct err *);
 int cli_prepare(const struct cli *, struct err *);
 int cli_ops(const struct cli *, struct err *);
@@ -107,6 +112,8 @@ int session_open(struct session *, const struct cli *, const char *data, const c
 void session_close(struct session *);
 /* Opens a program for inference with these weights. features: as in program_desc. */
 int session_load(struct session *, const char *weights, int rows, int features, struct err *);
+/* Opens `train` or `valid`, and looks whether the images of a list are there. */
+int session_open_set(struct session *, enum split, struct err *);
 /* The same with the third argument as weights, and the validation images to run through it. */
 int session_load_valid(struct session *, int features, struct err *);
 int session_workers(const struct session *); /* loader threads */

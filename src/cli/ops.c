@@ -73,7 +73,8 @@ static int partial(struct session *s, const struct cli *c, struct err *e)
     if (end == c->arg[3] || *end || n < 1 || n > s->net->n)
         return fail(e, E_ARG, "partial: N is '%.40s': expected a number of layers in [1, %d]", c->arg[3],
                     s->net->n);
-    TRY(session_load(s, c->arg[1], 1, 0, e));
+    TRY(program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e));
+    TRY(weights_load_first(s->net, c->arg[1], (int)n, e));
     return weights_save(s->net, c->arg[2], (int)n, 0, e);
 }
 

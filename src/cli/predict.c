@@ -1,15 +1,21 @@
 /* classifier predict: the most probable classes of images. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 #include "cli/cli.h"
 #include "core/mem.h"
+#include "core/text.h"
 #include "data/image.h"
+#include "data/images.h"
 #include "train/trainer.h"
 
 struct prediction {
     struct session s;
     float *x, *prob; /* one image; one row of probabilities */
-    char **list;
-    int list_n;
+    int alone;       /* one image is all there is: its name need not be said */
+    int seen, failed;
 };
 
 static int load_image(const struct prediction *p, const char *path, struct err *e)
@@ -34,50 +40,120 @@ int best_class(const float *prob, int classes)
     return best;
 }
 
-static int predict_image(const struct prediction *p, const char *path, int name_it, struct err *e)
+/* Quoted as CSV asks where it must be. */
+static void print_quoted(const char *text)
+{
+    int quote = strpbrk(text, ",\"\n") != NULL;
+    if (quote) putchar('"');
+    for (; *text; text++) printf("%s%c", *text == '"' ? "\"" : "", *text);
+    if (quote) putchar('"');
+}
+
+static void print_class(const struct prediction *p, const char *path, int rank, int k)
+{
+    char buf[16];
+    const char *name = class_name(p->s.data, k, buf);
+    double share = (double)p->prob[k];
+    if (!p->s.cli->csv) {
+        printf("%5.2f%%: %s\n", 100 * share, name);
+        return;
+    }
+    print_quoted(path);
+    printf(",%d,%d,", rank, k);
+    print_quoted(name);
+    printf(",%.6f\n", share);
+}
+
+static int predict_image(const struct prediction *p, const char *path, struct err *e)
 {
     struct step s = { .x = p->x, .rows = 1, .rows_s1 = 1 };
     int classes = p->s.net->classes;
-    char buf[16];
     TRY(load_image(p, path, e));
     TRY(program_infer(p->s.program, &s, p->prob, NULL, e));
-    TRY(eval_check(p->prob, classes, path, e));
-    if (name_it) printf("%s:\n", path);
-    for (int i = session_top(&p->s); i > 0; i--) {
+    TRY(eval_check(p->prob, classes, p->s.cli->arg[2], e));
+    if (!p->alone && !p->s.cli->csv) printf("%s:\n", path);
+    for (int i = 1; i <= session_top(&p->s); i++) {
         int best = best_class(p->prob, classes);
-        printf("%5.2f%%: %s\n", 100 * (double)p->prob[best], class_name(p->s.data, best, buf));
+        print_class(p, path, i, best);
         p->prob[best] = -1; /* printed */
     }
     return OK;
 }
 
 /* An unreadable image among several is named and passed over; the exit status tells. */
-static int predict_all(const struct prediction *p, struct err *e)
+static int predict_next(struct prediction *p, const char *path, struct err *e)
+{
+    int rc = predict_image(p, path, e);
+    p->seen++;
+    if (!rc) return output_check(e);
+    if (p->alone || (rc != E_FILE && rc != E_FORMAT)) return rc;
+    note(&p->s.notes, "%s", e->msg);
+    p->failed++;
+    return OK;
+}
+
+static int predict_these(struct prediction *p, char *const *path, int n, struct err *e)
+{
+    int rc = OK;
+    for (int i = 0; !rc && i < n; i++) rc = predict_next(p, path[i], e);
+    return rc;
+}
+
+/* An image, or those of a folder. */
+static int predict_argument(struct prediction *p, const char *path, struct err *e)
+{
+    char **image;
+    int n, rc = images_of_folder(path, &image, &n, e);
+    if (n) p->alone = 0;
+    if (!rc) rc = n ? predict_these(p, image, n, e) : predict_next(p, path, e);
+    images_free(image, n);
+    return rc;
+}
+
+static int predict_list(struct prediction *p, const char *list, struct err *e)
+{
+    char **image;
+    int n;
+    TRY(list_read(&image, &n, list, e));
+    int rc = images_check(list, image, n, e);
+    if (!rc) rc = predict_these(p, image, n, e);
+    list_free(image);
+    return rc;
+}
+
+/* One a line, each answered when it comes. */
+static int predict_stdin(struct prediction *p, struct err *e)
+{
+    char line[PATH_MAX];
+    int rc = OK;
+    while (!rc && fgets(line, sizeof line, stdin)) {
+        const char *path = text_trim(line);
+        if (*path) rc = predict_next(p, path, e);
+    }
+    if (!rc && ferror(stdin)) return fail(e, E_FILE, "standard input: %s", strerror(errno));
+    return rc;
+}
+
+static int predict_all(struct prediction *p, struct err *e)
 {
     const struct cli *c = p->s.cli;
-    int given = c->narg - 3, n = given + p->list_n, failed = 0;
-    for (int i = 0; i < n; i++) {
-        const char *path = i < given ? c->arg[3 + i] : p->list[i - given];
-        int rc = predict_image(p, path, n > 1, e);
-        if (!rc) {
-            TRY(output_check(e));
-            continue;
-        }
-        if (n == 1 || (rc != E_FILE && rc != E_FORMAT)) return rc;
-        note(&p->s.notes, "%s", e->msg);
-        failed++;
-    }
-    return failed ? fail(e, E_FILE, "%d of %d images could not be read", failed, n) : OK;
+    const int given = c->narg - 3, from_stdin = c->list ? !strcmp(c->list, "-") : !given;
+    p->alone = given == 1 && !c->list;
+    if (c->csv) puts("image,rank,class,name,probability");
+    for (int i = 0; i < given; i++) TRY(predict_argument(p, c->arg[3 + i], e));
+    if (c->list && !from_stdin) TRY(predict_list(p, c->list, e));
+    if (from_stdin) TRY(predict_stdin(p, e));
+    if (!p->seen) return fail(e, E_ARG, "no image given, as an argument or on standard input");
+    return p->failed ? fail(e, E_FILE, "%d of %d images could not be read", p->failed, p->seen) : OK;
 }
 
 static int predict(struct prediction *p, const struct cli *c, struct err *e)
 {
     if (c->center && c->letterbox) return fail(e, E_ARG, "-center and -letterbox: give one of them");
-    if (c->narg <= 3 && !c->list)
+    if (c->narg <= 3 && !c->list && isatty(STDIN_FILENO))
         return fail(e, E_ARG,
                     "predict: no image given; usage: darknet classifier predict DATA CFG WEIGHTS "
                     "IMAGE... | -list FILE");
-    if (c->list) TRY(list_read(&p->list, &p->list_n, c->list, e));
     TRY(session_open(&p->s, c, c->arg[0], c->arg[1], e));
     const struct net_config *n = &p->s.net->config;
     TRY(session_load(&p->s, c->arg[2], 1, 0, e));
@@ -98,6 +174,20 @@ int cli_predict(const struct cli *c, struct err *e)
     mem_free(p.prob);
     mem_free(p.x);
     session_close(&p.s);
-    list_free(p.list);
+    return rc;
+}
+
+/* The short form, with the data file and the k that it has always stood for. */
+int cli_classify(const struct cli *c, struct err *e)
+{
+    struct cli full = *c;
+    full.arg = mem_alloc((size_t)c->narg + 1, sizeof *full.arg);
+    if (!full.arg) return fail(e, E_MEM, "no memory for the command line");
+    full.arg[0] = "cfg/imagenet1k.data";
+    memcpy(full.arg + 1, c->arg, (size_t)c->narg * sizeof *full.arg);
+    full.narg++;
+    if (!full.top) full.top = 5;
+    int rc = cli_predict(&full, e);
+    mem_free(full.arg);
     return rc;
 }

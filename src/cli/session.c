@@ -1,7 +1,9 @@
 /* What several commands open. */
+#include <stdio.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "core/cores.h"
+#include "data/images.h"
 #include "train/trainer.h"
 
 static int check_classes(const struct session *s, const char *cfg, struct err *e)
@@ -29,10 +31,20 @@ static int open_net(struct session *s, const char *path, struct err *e)
     return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
 }
 
+static void note_ignored(const struct session *s)
+{
+    char names[200] = "";
+    size_t n = 0;
+    for (int i = 0; i < s->cli->nignored && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s-%s", i ? ", " : "", s->cli->ignored[i]);
+    if (n) note(&s->notes, "without effect here: %s", names);
+}
+
 int session_open(struct session *s, const struct cli *c, const char *data, const char *cfg, struct err *e)
 {
     *s = (struct session){ .cli = c, .console = { .tty = isatty(1) } };
     s->notes = console_notes(&s->console);
+    note_ignored(s);
     if (data) TRY(data_file_read(&s->data, data, &s->notes, e));
     TRY(open_net(s, cfg, e));
     if (!data) return OK;
@@ -55,8 +67,17 @@ int session_load(struct session *s, const char *weights, int rows, int features,
     const struct program_desc d = { .rows = rows, .features = features };
     int layers;
     TRY(program_open(&s->program, s->net, &d, e));
-    TRY(weights_load(s->net, weights, 0, &layers, e));
+    TRY(weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e));
     return program_refresh(s->program, e);
+}
+
+int session_open_set(struct session *s, enum split split, struct err *e)
+{
+    const struct data_file *d = s->data;
+    struct dataset **set = split == SPLIT_TRAIN ? &s->train : &s->valid;
+    TRY(dataset_open(set, d, split, &s->notes, e));
+    if (!(*set)->path) return OK;
+    return images_check(split == SPLIT_TRAIN || d->holdout ? d->train : d->valid, (*set)->path, (*set)->n, e);
 }
 
 int session_load_valid(struct session *s, int features, struct err *e)
@@ -64,7 +85,7 @@ int session_load_valid(struct session *s, int features, struct err *e)
     if (!s->data->valid && !s->data->holdout)
         return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
     TRY(session_load(s, s->cli->arg[2], s->net->mini, features, e));
-    return dataset_open(&s->valid, s->data, SPLIT_VALID, &s->notes, e);
+    return session_open_set(s, SPLIT_VALID, e);
 }
 
 int session_workers(const struct session *s)

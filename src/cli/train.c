@@ -158,6 +158,8 @@ static int check_flags(const struct cli *c, struct err *e)
 {
     if (c->resume && c->narg > 2)
         return fail(e, E_ARG, "-resume %.100s and weights %.100s: give one of them", c->resume, c->arg[2]);
+    if (c->finetune && c->narg < 3)
+        return fail(e, E_ARG, "-finetune: give the weights to begin with, after the cfg");
     if (c->resume && c->clear)
         return fail(e, E_ARG, "-resume goes on where the state is: -clear contradicts it");
     return OK;
@@ -167,8 +169,8 @@ static int open_data(struct session *s, struct err *e)
 {
     const struct data_file *d = s->data;
     TRY(folder_prepare(d->backup, e));
-    TRY(dataset_open(&s->train, d, SPLIT_TRAIN, &s->notes, e));
-    if (d->valid || d->holdout) return dataset_open(&s->valid, d, SPLIT_VALID, &s->notes, e);
+    TRY(session_open_set(s, SPLIT_TRAIN, e));
+    if (d->valid || d->holdout) return session_open_set(s, SPLIT_VALID, e);
     note(&s->notes, "%s: no valid=: training runs without validation, and nothing is kept as best", d->path);
     return OK;
 }
@@ -189,6 +191,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
                                .resume = c->resume,
                                .clear = c->clear,
                                .weights = c->narg > 2 ? c->arg[2] : NULL,
+                               .finetune = c->finetune,
                                .metrics = c->metrics,
                                .workers = session_workers(s),
                                .top = session_top(s),

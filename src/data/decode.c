@@ -39,6 +39,13 @@ const struct decoder *decoder_at(int i)
     return i >= 0 && (size_t)i < sizeof all / sizeof *all ? all[i] : NULL;
 }
 
+int decoder_has_opencv(void)
+{
+    for (int i = 0; decoder_at(i); i++)
+        if (!strcmp(decoder_at(i)->name, "opencv")) return 1;
+    return 0;
+}
+
 /* PNG: stb_image does not look at the checksums. One that is cut off is the decoder's concern; of what is
  * only about the image (lower case) nothing is read. */
 static int check_png(const struct encoded *f, struct err *e)
@@ -59,8 +66,7 @@ static int check_png(const struct encoded *f, struct err *e)
 
 static int refuse_foreign(const struct encoded *f, struct err *e)
 {
-    int opencv = 0;
-    for (int i = 0; decoder_at(i); i++) opencv |= !strcmp(decoder_at(i)->name, "opencv");
+    int opencv = decoder_has_opencv();
     return fail_at(e, E_FORMAT, f->path, 0, "is %s%s: convert it to JPEG or PNG%s", f->foreign->name,
                    opencv && f->foreign->by_opencv ? ", and damaged" : "",
                    !opencv && f->foreign->by_opencv ? ", or build with OPENCV=1" : "");

@@ -40,6 +40,7 @@ struct decoder {
 };
 
 const struct decoder *decoder_at(int i); /* NULL behind the last */
+int decoder_has_opencv(void);
 
 /* Fills w, h and foreign; an error says why these bytes are no image, or that it has too many pixels. */
 int encoded_inspect(struct encoded *, struct err *);

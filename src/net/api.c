@@ -125,7 +125,7 @@ int dn_load(dn_net *d, const char *path, dn_error *error)
 {
     struct err e = { 0 };
     int layers, rc = begin(d, "dn_load", path != NULL, &e);
-    if (!rc) rc = weights_load(d->net, path, 0, &layers, &e);
+    if (!rc) rc = weights_load(d->net, path, WEIGHTS_WHOLE, &layers, &e);
     if (rc) return give(rc, &e, error);
     d->stale = 1;
     d->part = 0;

@@ -3,6 +3,7 @@
  * parameters. Little-endian, no padding. */
 #include "weights.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "backend/ops/dense.h"
 #include "core/mem.h"
@@ -55,27 +56,60 @@ static size_t layer_floats(const struct net *n, int layer)
     return k;
 }
 
+/* The last layer that has numbers: the classifier's. */
+static int last_layer(const struct net *n)
+{
+    int i = n->n - 1;
+    while (i > 0 && !layer_floats(n, i)) i--;
+    return i;
+}
+
+/* Outputs of the last layer in a file that differs from the net in their number alone, else 0: all its
+ * numbers are so many for each output. */
+static size_t outputs_in_file(const struct net *n, const struct file_reader *r, int layer)
+{
+    size_t left = r->n - r->at, here = (size_t)n->layer[layer].out.c, each;
+    for (int i = 0; i < layer; i++) {
+        size_t need = layer_floats(n, i) * sizeof(float);
+        if (need > left) return 0;
+        left -= need;
+    }
+    each = layer_floats(n, layer) / here * sizeof(float);
+    return each && left % each == 0 && left / each != here ? left / each : 0;
+}
+
 /* How many layers the payload fills. It must end where a layer ends. */
-static int count_layers(const struct net *n, const struct file_reader *r, int partial, int *layers,
+static int count_layers(const struct net *n, const struct file_reader *r, enum weights_part part, int *layers,
                         struct err *e)
 {
     size_t left = r->n - r->at;
+    const int last = last_layer(n);
+    const size_t outputs = outputs_in_file(n, r, last);
+    *layers = last;
+    if (outputs && part == WEIGHTS_BACKBONE) {
+        note(&n->notes, "%s: the last layer has %zu outputs in the file, %d here: it starts anew", r->path,
+             outputs, n->layer[last].out.c);
+        return OK;
+    }
+    char hint[120] = "are these the weights of another cfg?";
+    if (outputs)
+        snprintf(hint, sizeof hint,
+                 "if its last layer has %zu outputs, not %d, train -finetune takes the others", outputs,
+                 n->layer[last].out.c);
     for (*layers = 0; *layers < n->n; ++*layers) {
         size_t need = layer_floats(n, *layers) * sizeof(float);
-        if (need > left && !left && partial) return OK;
+        if (need > left && !left && part != WEIGHTS_WHOLE) return OK;
         if (need > left && !left)
             return fail_at(e, E_FORMAT, r->path, 0, "the file ends before %s: it holds %d of the %d layers",
                            net_layer_name(n, *layers).text, *layers, n->n);
         if (need > left)
             return fail_at(e, E_FORMAT, r->path, 0,
-                           "the file ends inside %s: it holds %zu of the %zu bytes there; are these the "
-                           "weights of another cfg?",
-                           net_layer_name(n, *layers).text, left, need);
+                           "the file ends inside %s: it holds %zu of the %zu bytes there; %s",
+                           net_layer_name(n, *layers).text, left, need, hint);
         left -= need;
     }
     if (!left) return OK;
-    return fail_at(e, E_FORMAT, r->path, 0,
-                   "%zu bytes are left after the last layer: are these the weights of another cfg?", left);
+    return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left after the last layer: %s", left, hint);
 }
 
 /* Numbers that no training leaves behind are refused. */
@@ -118,17 +152,28 @@ static int load_params(struct net *n, const struct file_reader *r, int transpose
     return rc;
 }
 
-int weights_load(struct net *n, const char *path, int partial, int *layers, struct err *e)
+/* `layers` may be NULL: then so many as `upto` says. */
+static int load(struct net *n, const char *path, enum weights_part part, int upto, int *layers, struct err *e)
 {
     struct file_reader r;
     struct header h = { 0 };
     TRY(reader_open(&r, path, SIZE_MAX / 2, e));
     int rc = read_header(&r, &h, e);
-    if (!rc) rc = count_layers(n, &r, partial, layers, e);
-    if (!rc) rc = load_params(n, &r, h.transposed, *layers, e);
+    if (!rc && layers) rc = count_layers(n, &r, part, layers, e);
+    if (!rc) rc = load_params(n, &r, h.transposed, layers ? *layers : upto, e);
     reader_close(&r);
     if (!rc) n->seen = h.seen;
     return rc;
+}
+
+int weights_load(struct net *n, const char *path, enum weights_part part, int *layers, struct err *e)
+{
+    return load(n, path, part, 0, layers, e);
+}
+
+int weights_load_first(struct net *n, const char *path, int upto, struct err *e)
+{
+    return load(n, path, WEIGHTS_BEGINNING, upto, NULL, e);
 }
 
 /* ---- saving ---- */

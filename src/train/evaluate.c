@@ -122,12 +122,14 @@ static int take_features(struct evaluation *v, const struct batch *b, int n, str
     return OK;
 }
 
-int eval_check(const float *p, int classes, const char *place, struct err *e)
+int eval_check(const float *p, int classes, const char *blamed, struct err *e)
 {
     for (int k = 0; k < classes; k++)
         if (!isfinite(p[k]))
-            return fail_at(e, E_NUMBER, place, 0,
-                           "the weights or the image give a probability that is not a number");
+            return fail_at(
+                e, E_NUMBER, blamed, 0,
+                "a probability is not a number: the weights have grown too large (in training: lower "
+                "learning_rate or raise burn_in), or are another cfg's");
     return OK;
 }
 
@@ -137,8 +139,7 @@ static int count_batch(struct evaluation *v, const struct batch *b, struct err *
     const float *p = v->prob;
     for (int i = 0; i < b->rows; i++) {
         int bad = b->sample[i] < 0, sample = bad ? -1 - b->sample[i] : b->sample[i];
-        const char *place = v->data->path ? v->data->path[sample] : v->net->cfg->path;
-        if (!bad) TRY(eval_check(p, v->classes, place, e));
+        if (!bad) TRY(eval_check(p, v->classes, v->net->cfg->path, e));
         TRY(count_image(v, sample, b->label[i], bad ? NULL : p, e));
         p += bad ? 0 : v->classes;
     }

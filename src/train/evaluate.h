@@ -36,7 +36,8 @@ int evaluate(struct net *, struct program *, const struct dataset *, const struc
  * not a number comes last. */
 int eval_rank(const float *prob, int classes, int label);
 
-/* E_NUMBER, naming the place, unless all probabilities of an image are finite. */
-int eval_check(const float *prob, int classes, const char *place, struct err *);
+/* E_NUMBER unless all probabilities of an image are finite. `blamed` is the file to look at: of the weights or
+ * the cfg, since images are never to blame. */
+int eval_check(const float *prob, int classes, const char *blamed, struct err *);
 
 #endif

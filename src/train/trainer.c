@@ -65,12 +65,12 @@ static int start_from_weights(struct trainer *t, struct err *e)
 {
     struct net *net = t->net;
     int layers;
-    TRY(weights_load(net, t->o->weights, 1, &layers, e));
+    TRY(weights_load(net, t->o->weights, t->o->finetune ? WEIGHTS_BACKBONE : WEIGHTS_BEGINNING, &layers, e));
     if (!layers)
         note(&net->notes, "%s: holds no numbers, only a header: all layers are random", t->o->weights);
     else if (layers < net->n)
         note(&net->notes, "%s: layers 0..%d loaded, the rest random", t->o->weights, layers - 1);
-    if (t->o->clear) net->seen = 0;
+    if (t->o->clear || t->o->finetune) net->seen = 0;
     t->p.iteration = net->seen / net_images_per_update(net);
     return OK;
 }

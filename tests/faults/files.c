@@ -101,10 +101,10 @@ static void weights(void **state)
     struct snapshot before = look(t.net);
     for (size_t n = 0; n < b.n; n++) {
         struct err why = { 0 };
-        check_error(weights_load(t.net, tiny_put("b", b.x, n), 0, &layers, &why), &why);
+        check_error(weights_load(t.net, tiny_put("b", b.x, n), WEIGHTS_WHOLE, &layers, &why), &why);
         same(&before, t.net);
     }
-    ok(weights_load(t.net, tiny_put("b", b.x, b.n), 0, &layers, &e), &e);
+    ok(weights_load(t.net, tiny_put("b", b.x, b.n), WEIGHTS_WHOLE, &layers, &e), &e);
     mem_free(b.x);
     tiny_close(&t);
 }

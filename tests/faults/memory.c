@@ -148,7 +148,7 @@ static int files(struct run *r, struct err *e)
     struct file_reader reader;
     int layers;
     TRY(weights_save(r->net, weights, r->net->n, 7, e));
-    TRY(weights_load(r->net, weights, 0, &layers, e));
+    TRY(weights_load(r->net, weights, WEIGHTS_WHOLE, &layers, e));
     TRY(file_create(&f, state_file, e));
     int rc = net_state_write(r->net, &f, e);
     if (!rc) rc = file_commit(&f, e);

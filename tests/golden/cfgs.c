@@ -191,7 +191,7 @@ static int predict(struct session *s, const char *folder, double *seconds, struc
     int layers;
     struct record x;
     snprintf(path, sizeof path, "%s/weights", folder);
-    TRY(weights_load(s->net, path, 0, &layers, e));
+    TRY(weights_load(s->net, path, WEIGHTS_WHOLE, &layers, e));
     TRY(program_refresh(s->program, e));
     size_t n = (size_t)s->net->config.width * (size_t)s->net->config.height * (size_t)s->net->config.channels;
     TRY(one_record(&x, folder, "in", n, e));

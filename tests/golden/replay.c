@@ -243,7 +243,7 @@ static int run(struct replay *r, struct err *e)
     if (net->n > MAX_LAYERS) return fail(e, E_ARG, "more than %d layers", MAX_LAYERS);
     struct program_desc desc = { .rows = net->mini, .train = r->train };
     TRY(program_open(&r->program, net, &desc, e));
-    TRY(weights_load(net, r->path[0], 0, &layers, e));
+    TRY(weights_load(net, r->path[0], WEIGHTS_WHOLE, &layers, e));
     if (!r->train) TRY(program_refresh(r->program, e));
     probe_insert(r->program, net->n, r->probe, seen, r);
     for (int i = 0; i < r->theirs.n; i++) steps += !strncmp(r->theirs.at[i].name, "x ", 2);

@@ -28,7 +28,7 @@ static void infer(struct net *net, const char *weights, struct step s, real *out
     assert_non_null(prob);
     ok(program_open(&p, net, &d, &e), &e);
     if (weights) {
-        ok(weights_load(net, weights, 0, &layers, &e), &e);
+        ok(weights_load(net, weights, WEIGHTS_WHOLE, &layers, &e), &e);
         ok(program_refresh(p, &e), &e);
     }
     s.rows = BED_ROWS;

@@ -103,7 +103,7 @@ static void check_files(struct bed *b, const struct where *w)
         assert_int_equal(param_set(other.net->param[i], x), OK);
         mem_free(x);
     }
-    ok(weights_load(other.net, path, 0, &layers, &e), &e);
+    ok(weights_load(other.net, path, WEIGHTS_WHOLE, &layers, &e), &e);
     assert_int_equal(layers, b->net->n);
     assert_int_equal(other.net->seen, 42);
     for (int i = 0; i < b->net->nparam; i++) {

@@ -273,10 +273,10 @@ static void not_weights(void **state)
     int layers;
     (void)state;
     fresh(CFG, 0);
-    refused(weights_load(t.net, tiny_put("b", png, sizeof png), 0, &layers, &e), E_FORMAT, &e,
+    refused(weights_load(t.net, tiny_put("b", png, sizeof png), WEIGHTS_WHOLE, &layers, &e), E_FORMAT, &e,
             "not a .weights file");
-    refused(weights_load(t.net, tiny_put("b", "", 0), 0, &layers, &e), E_FORMAT, &e, "too short");
-    refused(weights_load(t.net, tiny_path("none"), 0, &layers, &e), E_FILE, &e, "none");
+    refused(weights_load(t.net, tiny_put("b", "", 0), WEIGHTS_WHOLE, &layers, &e), E_FORMAT, &e, "too short");
+    refused(weights_load(t.net, tiny_path("none"), WEIGHTS_WHOLE, &layers, &e), E_FILE, &e, "none");
     struct image f = file_of(-1, 2, 0, 1, FLOATS);
     refused(load(&f, 0, &layers, &e), E_FORMAT, &e, "not a .weights file");
     tiny_close(&t);

@@ -1,0 +1,124 @@
+#define _DEFAULT_SOURCE /* fts */
+#include "images.h"
+#include <errno.h>
+#include <fts.h>
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/array.h"
+#include "core/mem.h"
+#include "data/decoder.h"
+
+static const char *const foreign[] = { "webp", "tif", "tiff" }; /* by OpenCV */
+
+static int ends_in(const char *name, const char *const *known, size_t n)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < n; i++)
+        if (!strcasecmp(dot + 1, known[i])) return 1;
+    return 0;
+}
+
+int image_named(const char *name)
+{
+    static const char *const known[] = { "jpg", "jpeg", "jpe", "jfif", "png", "bmp",
+                                         "gif", "tga",  "psd", "ppm",  "pgm", "pnm" };
+    return ends_in(name, known, sizeof known / sizeof *known) ||
+           (decoder_has_opencv() && ends_in(name, foreign, sizeof foreign / sizeof *foreign));
+}
+
+/* ---- those of a folder ---- */
+
+static int by_name(const FTSENT **a, const FTSENT **b) { return strcmp((*a)->fts_name, (*b)->fts_name); }
+
+static int add(const char *path, char ***image, int *n, struct err *e)
+{
+    if (*n == INT_MAX || array_grow(image, (size_t)*n, sizeof **image) ||
+        !((*image)[*n] = mem_text(path, strlen(path))))
+        return fail(e, E_MEM, "not enough memory for %d names of images", *n);
+    ++*n;
+    return OK;
+}
+
+static int collect(FTS *fts, char ***image, int *n, struct err *e)
+{
+    for (FTSENT *x; (x = fts_read(fts));) {
+        if (x->fts_level > 0 && *x->fts_name == '.')
+            fts_set(fts, x, FTS_SKIP);
+        else if (x->fts_info == FTS_DNR)
+            return fail_at(e, E_FILE, x->fts_path, 0, "the folder cannot be read: %s",
+                           strerror(x->fts_errno));
+        else if (x->fts_info == FTS_F && image_named(x->fts_name))
+            TRY(add(x->fts_path, image, n, e));
+    }
+    return OK;
+}
+
+int images_of_folder(const char *path, char ***image, int *n, struct err *e)
+{
+    struct stat st;
+    char *const roots[] = { (char *)path, NULL };
+    *image = NULL;
+    *n = 0;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode)) return OK;
+    FTS *fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    if (!fts) return fail_at(e, E_FILE, path, 0, "the folder cannot be read: %s", strerror(errno));
+    int rc = collect(fts, image, n, e);
+    fts_close(fts);
+    return rc || *n ? rc : fail_at(e, E_FILE, path, 0, "is a folder without images (jpg, png, ...)");
+}
+
+void images_free(char **image, int n)
+{
+    for (int i = 0; i < n; i++) mem_free(image[i]);
+    mem_free(image);
+}
+
+/* ---- those of a list ---- */
+
+static int is_file(const char *path) { return !access(path, F_OK); }
+
+/* Whether the first n bytes of a line are the path of a file. */
+static int begins_with_file(const char *line, size_t n)
+{
+    char path[PATH_MAX];
+    if (!n || n >= sizeof path) return 0;
+    memcpy(path, line, n);
+    path[n] = 0;
+    return is_file(path) || image_named(path);
+}
+
+/* What is wrong with a line that is not the path of a file; NULL: nothing that can be told. */
+static const char *dialect(const char *line)
+{
+    static const char digits[] = "0123456789";
+    const char *comma = strchr(line, ','), *blank = strpbrk(line, " \t");
+    if (*line == '"' || *line == '\'') return "is in quotes: write the paths without them";
+    if (comma && begins_with_file(line, (size_t)(comma - line)))
+        return "is a line of CSV: write one path a line, without labels (labels= tells them from the paths)";
+    for (; blank; blank = strpbrk(blank + 1, " \t"))
+        if (blank[1 + strspn(blank + 1, digits)] == 0 && begins_with_file(line, (size_t)(blank - line)))
+            return "ends in a number: write one path a line, without labels (labels= tells them from the "
+                   "paths)";
+    if (strchr(line, '\\')) return "has backslashes: write the paths with /";
+    if (!strncmp(line, "http://", 7) || !strncmp(line, "https://", 8) || !strncmp(line, "file:", 5))
+        return "is an address: write the paths of files";
+    return NULL;
+}
+
+int images_check(const char *list, char *const *path, int n, struct err *e)
+{
+    enum { TRIED = 100 };
+    int tried = n < TRIED ? n : TRIED;
+    for (int i = 0; i < tried; i++)
+        if (is_file(path[i])) return OK;
+    const char *wrong = dialect(path[0]);
+    if (wrong) return fail_at(e, E_FORMAT, list, 0, "'%.150s' %s", path[0], wrong);
+    return fail_at(
+        e, E_FORMAT, list, 0,
+        "none of its first %d images is there, '%.150s' to begin with: paths go from the folder that "
+        "darknet is started in, or from / on",
+        tried, path[0]);
+}
