@@ -103,8 +103,6 @@ const struct stock_key stock_keys[] = {
     { "cost", "ratio", REFUSED, 0, "a loss over a share of the outputs is not supported" },
     { "cost", "noobj", NOTHING, 0, NULL }, /* of detectors */
     { "cost", "thresh", NOTHING, 0, NULL },
-    { "route", "groups", REFUSED, 1, "groups of channels are not supported yet" },
-    { "route", "group_id", NOTHING, 0, NULL }, /* of groups */
     { "route", "stream", NOTHING, 0, NULL },
     { "route", "wait_stream", NOTHING, 0, NULL },
     { "shortcut", "weights_type", REFUSED, -1, "weighted sums are not supported yet" },

@@ -9,6 +9,7 @@ struct concat_case {
     int blocked[MOST], rows_back, add[MOST];
     int single;  /* bits: inputs that are float whatever the precision, as a [softmax] makes them */
     int without; /* bits: inputs whose gradient nobody wants */
+    int groups, group;
 };
 
 static void concat(struct rig *r, const void *arg)
@@ -29,9 +30,9 @@ static void concat(struct rig *r, const void *arg)
         if (k->single >> i & 1) r->be->precision = PRECISION_FP32;
         in[i] = k->blocked[i] ? rig_blocked(r, k->in[i], &maker[i]) : rig_dense(r, k->in[i]);
         r->be->precision = precision;
-        y.shape.c += k->in[i].c;
+        y.shape.c += k->in[i].c / k->groups;
     }
-    struct concat_desc d = { ins, n, 1, k->rows_back };
+    struct concat_desc d = { ins, n, k->groups, k->group, 1, k->rows_back };
     if (ops->plan(r->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
     void *scratch = rig_alloc(r, p.scratch_bytes);
     for (int i = 0; i < n; i++) {
@@ -56,15 +57,18 @@ static void concat(struct rig *r, const void *arg)
 
 static void concatenations(void **state)
 {
-    /* shapes, blocked, rows_back, add, single, without */
+    /* shapes, blocked, rows_back, add, single, without, groups, group */
     static const struct concat_case cases[] = {
-        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 48, 5, 5 } }, { 1, 1, 1 }, 3, { 0, 1, 0 }, 0, 0 },
-        { { { 3, 17, 5, 5 }, { 3, 20, 5, 5 }, { 3, 3, 5, 5 } }, { 1, 0, 1 }, 2, { 1, 0, 1 }, 0, 0 },
-        { { { 3, 32, 5, 5 }, { 3, 17, 5, 5 } }, { 1, 1 }, 3, { 0, 0 }, 0, 0 },
-        { { { 3, 3, 5, 5 }, { 3, 32, 5, 5 } }, { 0, 1 }, 3, { 0, 1 }, 0, 0 },
-        { { { 3, 16, 1, 1 }, { 3, 17, 1, 1 } }, { 1, 1 }, 3, { 0, 1 }, 0, 0 },
-        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 8, 5, 5 } }, { 0 }, 3, { 0, 1, 0 }, 2, 0 },
-        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 8, 5, 5 } }, { 0 }, 3, { 0 }, 0, 4 },
+        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 48, 5, 5 } }, { 1, 1, 1 }, 3, { 0, 1, 0 }, 0, 0, 1, 0 },
+        { { { 3, 17, 5, 5 }, { 3, 20, 5, 5 }, { 3, 3, 5, 5 } }, { 1, 0, 1 }, 2, { 1, 0, 1 }, 0, 0, 1, 0 },
+        { { { 3, 32, 5, 5 }, { 3, 17, 5, 5 } }, { 1, 1 }, 3, { 0, 0 }, 0, 0, 1, 0 },
+        { { { 3, 3, 5, 5 }, { 3, 32, 5, 5 } }, { 0, 1 }, 3, { 0, 1 }, 0, 0, 1, 0 },
+        { { { 3, 16, 1, 1 }, { 3, 17, 1, 1 } }, { 1, 1 }, 3, { 0, 1 }, 0, 0, 1, 0 },
+        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 8, 5, 5 } }, { 0 }, 3, { 0, 1, 0 }, 2, 0, 1, 0 },
+        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 8, 5, 5 } }, { 0 }, 3, { 0 }, 0, 4, 1, 0 },
+        { { { 3, 32, 5, 5 }, { 3, 16, 5, 5 }, { 3, 48, 5, 5 } }, { 1, 1, 1 }, 2, { 0, 1, 0 }, 0, 0, 2, 1 },
+        { { { 3, 18, 5, 5 }, { 3, 3, 5, 5 } }, { 1, 0 }, 3, { 1, 0 }, 0, 0, 3, 2 },
+        { { { 3, 40, 1, 1 }, { 3, 20, 1, 1 } }, { 0 }, 3, { 0, 0 }, 1, 0, 5, 3 },
     };
     CHECK_EACH(state, concat, cases, "concat");
 }

@@ -1,4 +1,5 @@
 #include "backend/ops/concat.h"
+#include <string.h>
 #include "memory_format.h"
 
 struct concat {
@@ -6,6 +7,7 @@ struct concat {
     size_t rows, rows_back;
     struct memory_format out;
     int nin;
+    size_t groups, group;
     struct memory_format in[];
 };
 
@@ -22,6 +24,8 @@ static int concat_plan(struct backend *be, const struct concat_desc *d, struct t
     s->rows_back = (size_t)d->rows_back;
     s->out = format_of(out->shape, out->layout);
     s->nin = d->nin;
+    s->groups = (size_t)d->groups;
+    s->group = (size_t)d->group;
     for (int i = 0; i < d->nin; i++) s->in[i] = format_of(d->in[i]->shape, d->in[i]->layout);
     return OK;
 }
@@ -32,9 +36,11 @@ static int concat_forward(const struct op_plan *plan, const struct op_context *c
     (void)context;
     const struct concat *s = plan->self;
     struct view to = { s->out, 0, y };
-    for (int i = 0; i < s->nin; to.at += s->in[i++].c) {
-        struct view from = { s->in[i], 0, (float *)x[i] };
-        format_copy(s->cpu, &to, &from, s->rows, s->in[i].c, 0);
+    for (int i = 0; i < s->nin; i++) {
+        size_t part = s->in[i].c / s->groups;
+        struct view from = { s->in[i], s->group * part, (float *)x[i] };
+        format_copy(s->cpu, &to, &from, s->rows, part, 0);
+        to.at += part;
     }
     format_pad(s->cpu, &s->out, s->rows, y);
     return OK;
@@ -46,11 +52,13 @@ static int concat_backward(const struct op_plan *plan, const struct op_context *
     (void)context;
     const struct concat *s = plan->self;
     struct view from = { s->out, 0, (float *)gy };
-    for (int i = 0; i < s->nin; from.at += s->in[i++].c) {
-        struct view to = { s->in[i], 0, gx[i] };
-        if (!gx[i]) continue;
-        format_copy(s->cpu, &to, &from, s->rows_back, s->in[i].c, add[i]);
-        if (!add[i]) format_pad(s->cpu, &s->in[i], s->rows_back, gx[i]);
+    for (int i = 0; i < s->nin; i++) {
+        size_t part = s->in[i].c / s->groups;
+        struct view to = { s->in[i], s->group * part, gx[i] };
+        if (gx[i] && !add[i] && s->groups > 1) memset(gx[i], 0, s->rows_back * s->in[i].row * sizeof(float));
+        if (gx[i]) format_copy(s->cpu, &to, &from, s->rows_back, part, add[i]);
+        if (gx[i] && !add[i]) format_pad(s->cpu, &s->in[i], s->rows_back, gx[i]);
+        from.at += part;
     }
     return OK;
 }

@@ -2,8 +2,8 @@
 #include "backend/ops/concat.h"
 #include "kernel.h"
 
-struct concat_part { /* an input */
-    size_t c;
+struct concat_part { /* an input: its channels, of which c are taken from channel `first` on */
+    size_t channels, first, c;
     int bf16;
 };
 
@@ -11,7 +11,7 @@ struct concat {
     const struct cuda *cu;
     int bf16;                      /* the output is */
     size_t pixels, pixels_back, c; /* of all rows, forward and backward; channels of the output */
-    int nin;
+    int nin, groups;
     struct concat_part part[];
 };
 
@@ -39,8 +39,9 @@ struct place {
 
 static int copy(const struct concat *s, struct place from, struct place to, size_t c, size_t pixels, int add)
 {
-    const int wide = from.bf16 == to.bf16 && cuda_vector(to.bf16, c) > 1 && cuda_vector(to.bf16, s->c) > 1 &&
-                     cuda_vector(to.bf16, from.first + to.first) > 1;
+    const int wide = from.bf16 == to.bf16 && cuda_vector(to.bf16, c) > 1 &&
+                     cuda_vector(to.bf16, from.pitch) > 1 && cuda_vector(to.bf16, to.pitch) > 1 &&
+                     cuda_vector(to.bf16, from.first) > 1 && cuda_vector(to.bf16, to.first) > 1;
     const unsigned V = wide ? cuda_vector(to.bf16, c) : 1;
     const size_t items = pixels * (c / V);
     LAUNCH_ITEMS(s->cu, channels, from.bf16, V, items,
@@ -62,8 +63,11 @@ static int plan(struct backend *be, const struct concat_desc *d, struct tensor *
     s->pixels = shape_count(out->shape) / s->c;
     s->pixels_back = s->pixels / out->shape.n * d->rows_back;
     s->nin = d->nin;
-    for (int i = 0; i < d->nin; i++)
-        s->part[i] = (struct concat_part){ (size_t)d->in[i]->shape.c, cuda_is_bf16(d->in[i]) };
+    s->groups = d->groups;
+    for (int i = 0; i < d->nin; i++) {
+        const size_t channels = d->in[i]->shape.c, c = channels / d->groups;
+        s->part[i] = (struct concat_part){ channels, d->group * c, c, cuda_is_bf16(d->in[i]) };
+    }
     return OK;
 }
 
@@ -73,7 +77,7 @@ static int forward(const struct op_plan *p, const struct op_context *, const voi
     size_t first = 0;
     for (int i = 0; i < s->nin; first += s->part[i++].c) {
         const struct concat_part *part = &s->part[i];
-        TRY(copy(s, (struct place){ (void *)x[i], part->bf16, part->c, 0 },
+        TRY(copy(s, (struct place){ (void *)x[i], part->bf16, part->channels, part->first },
                  (struct place){ y, s->bf16, s->c, first }, part->c, s->pixels, 0));
     }
     return OK;
@@ -87,8 +91,11 @@ static int backward(const struct op_plan *p, const struct op_context *, const vo
     for (int i = 0; i < s->nin; first += s->part[i++].c) {
         const struct concat_part *part = &s->part[i];
         if (!gx[i]) continue;
+        if (s->groups > 1 && !add[i])
+            TRY(dev_zero(s->cu->stream, gx[i], s->pixels_back * part->channels * cuda_element(part->bf16)));
         TRY(copy(s, (struct place){ (void *)gy, s->bf16, s->c, first },
-                 (struct place){ gx[i], part->bf16, part->c, 0 }, part->c, s->pixels_back, add[i]));
+                 (struct place){ gx[i], part->bf16, part->channels, part->first }, part->c, s->pixels_back,
+                 add[i]));
     }
     return OK;
 }

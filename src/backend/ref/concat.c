@@ -3,7 +3,7 @@
 #include "ref.h"
 
 struct concat {
-    int rows, rows_back, nin;
+    int rows, rows_back, nin, groups, group;
     ptrdiff_t row[]; /* numbers in a row of each input */
 };
 
@@ -12,7 +12,7 @@ static int plan(struct backend *be, const struct concat_desc *d, struct tensor *
 {
     TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(ptrdiff_t), e));
     struct concat *s = p->self;
-    *s = (struct concat){ out->shape.n, d->rows_back, d->nin };
+    *s = (struct concat){ out->shape.n, d->rows_back, d->nin, d->groups, d->group };
     for (int i = 0; i < d->nin; i++) s->row[i] = (ptrdiff_t)shape_row(d->in[i]->shape);
     return ref_tensor(out, e);
 }
@@ -22,8 +22,11 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     const struct concat *s = p->self;
     real *to = y;
     for (int n = 0; n < s->rows; n++)
-        for (int i = 0; i < s->nin; to += s->row[i++])
-            memcpy(to, (const real *)x[i] + n * s->row[i], (size_t)s->row[i] * sizeof *to);
+        for (int i = 0; i < s->nin; i++) {
+            ptrdiff_t part = s->row[i] / s->groups;
+            memcpy(to, (const real *)x[i] + n * s->row[i] + s->group * part, (size_t)part * sizeof *to);
+            to += part;
+        }
     return OK;
 }
 
@@ -33,9 +36,12 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct concat *s = p->self;
     const real *g = gy;
     for (int n = 0; n < s->rows_back; n++)
-        for (int i = 0; i < s->nin; g += s->row[i++])
+        for (int i = 0; i < s->nin; i++) {
+            ptrdiff_t part = s->row[i] / s->groups, first = s->group * part;
             for (ptrdiff_t k = 0; gx[i] && k < s->row[i]; k++)
-                ref_put((real *)gx[i] + n * s->row[i] + k, g[k], add[i]);
+                ref_put((real *)gx[i] + n * s->row[i] + k, k / part == s->group ? g[k - first] : 0, add[i]);
+            g += part;
+        }
     return OK;
 }
 

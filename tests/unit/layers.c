@@ -1,0 +1,58 @@
+/* Layers that refer to earlier ones or move pixels about: the shapes that they make, and what they refuse. */
+#include "tiny.h"
+
+/* Layer 0 gives 8 channels of 4 x 6 pixels, layer 1 the same again. */
+#define NET                                                                                                  \
+    "[net]\nbatch=2\nchannels=3\nheight=4\nwidth=6\n"                                                        \
+    "[convolutional]\nfilters=8\nactivation=leaky\n[convolutional]\nfilters=8\nactivation=leaky\n"
+
+static struct tiny t;
+
+static const struct {
+    const char *sections;
+    int c, h, w; /* of the last section */
+} shapes[] = {
+    { "[route]\nlayers=-1\ngroups=2\ngroup_id=1\n", 4, 4, 6 },
+    { "[route]\nlayers=-1,0\ngroups=4\n", 4, 4, 6 },
+};
+
+static void make(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        char cfg[1000];
+        struct err e = { 0 };
+        struct layer_info info;
+        snprintf(cfg, sizeof cfg, "%s%s[connected]\noutput=2\n[softmax]\n", NET, shapes[i].sections);
+        ok(tiny_net(&t, cfg, NULL, &e), &e);
+        assert_string_equal(t.notes, "");
+        assert_int_equal(net_layer_info(t.net, t.net->n - 3, &info), OK);
+        assert_int_equal(info.out.c, shapes[i].c);
+        assert_int_equal(info.out.h, shapes[i].h);
+        assert_int_equal(info.out.w, shapes[i].w);
+        tiny_close(&t);
+    }
+}
+
+static const char *const refusals[][2] = {
+    { "[route]\nlayers=-1\ngroups=3\n", "[route] groups=3 does not divide 8 channels" },
+    { "[route]\nlayers=-1\ngroups=2\ngroup_id=2\n", "[route] group_id=2: expected 0 to 1, with groups=2" },
+};
+
+static void refuse(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        char cfg[1000];
+        struct err e = { 0 };
+        snprintf(cfg, sizeof cfg, "%s%s[connected]\noutput=2\n[softmax]\n", NET, refusals[i][0]);
+        refused(tiny_net(&t, cfg, NULL, &e), E_CFG, &e, refusals[i][1]);
+        tiny_close(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(make), cmocka_unit_test(refuse) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
