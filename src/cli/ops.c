@@ -74,8 +74,9 @@ static int partial(struct session *s, const struct cli *c, struct err *e)
         return fail(e, E_ARG, "partial: N is '%.40s': expected a number of layers in [1, %d]", c->arg[3],
                     s->net->n);
     TRY(program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e));
-    TRY(weights_load_first(s->net, c->arg[1], (int)n, e));
-    return weights_save(s->net, c->arg[2], (int)n, 0, e);
+    int layers = (int)n;
+    TRY(weights_load(s->net, c->arg[1], WEIGHTS_FIRST, &layers, e));
+    return weights_save(s->net, c->arg[2], layers, 0, e);
 }
 
 int cli_partial(const struct cli *c, struct err *e)

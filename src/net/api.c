@@ -32,10 +32,14 @@ static int give(int rc, const struct err *e, dn_error *out)
 
 /* ---- opening ---- */
 
-static int open_net(dn_net *d, const char *path, const dn_options *o, struct err *e)
+static int open_handle(dn_net **out, const char *path, const dn_options *o, struct err *e)
 {
-    struct cfg *cfg;
     const struct notes notes = { o->say, o->say_ctx };
+    struct cfg *cfg;
+    if (!path) return fail(e, E_ARG, "dn_open: no cfg given (NULL)");
+    if (o->rows < 0) return fail(e, E_ARG, "dn_open: rows=%d: expected 0 or more", o->rows);
+    dn_net *d = *out = mem_alloc(1, sizeof *d);
+    if (!d) return fail(e, E_MEM, "not enough memory for the net");
     TRY(backend_open(&d->be, o->device ? o->device : backend_at(0)->name, o->threads, e));
     d->be->deterministic = o->deterministic != 0;
     TRY(net_read_cfg(&cfg, path, o->set, o->precision, e));
@@ -44,14 +48,6 @@ static int open_net(dn_net *d, const char *path, const dn_options *o, struct err
     d->rows = o->rows ? o->rows : d->net->mini;
     d->stale = 1;
     return OK;
-}
-
-static int open_handle(dn_net **out, const char *cfg, const dn_options *o, struct err *e)
-{
-    if (!cfg) return fail(e, E_ARG, "dn_open: no cfg given (NULL)");
-    if (o->rows < 0) return fail(e, E_ARG, "dn_open: rows=%d: expected 0 or more", o->rows);
-    *out = mem_alloc(1, sizeof **out);
-    return *out ? open_net(*out, cfg, o, e) : fail(e, E_MEM, "not enough memory for the net");
 }
 
 int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *error)

@@ -182,7 +182,7 @@ int connect_program(struct program **out, struct net *n, const struct program_de
     struct program *p = *out = mem_alloc(1, sizeof *p);
     if (!p) return net_no_memory(n, e);
     *p = (struct program){
-        .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = -1
+        .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = d->features - 1
     };
     p->last_claim = &p->claims;
     p->node = mem_alloc((size_t)n->n, sizeof *p->node);

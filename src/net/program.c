@@ -18,7 +18,6 @@ static int check_goal(const struct program *p, struct err *e)
 static int compile(struct program *p, int creates, struct err *e)
 {
     TRY(check_goal(p, e));
-    p->feature = p->desc.features - 1;
     if (p->feature >= p->n)
         return fail(e, E_ARG, "%s: features of layer %d: there are layers 0..%d", p->net->cfg->path,
                     p->feature, p->n - 1);

@@ -13,8 +13,10 @@ static int guard(struct program *p, int step, int before, struct err *e)
         const struct plan_item *item = &p->item[i];
         if (!item->bytes || step < item->first || step > item->last) continue;
         unsigned char *at = (unsigned char *)p->arena + item->at;
-        if (before && step == item->first)
-            memset(at, 0xff, item->bytes - GUARD), memset(at + item->bytes - GUARD, POISON, GUARD);
+        if (before && step == item->first) {
+            memset(at, 0xff, item->bytes - GUARD);
+            memset(at + item->bytes - GUARD, POISON, GUARD);
+        }
         for (size_t k = item->bytes - GUARD; k < item->bytes; k++)
             if (at[k] != POISON)
                 return fail(e, E_DEVICE, "step %d wrote behind item %d of the arena", step, i);
@@ -23,10 +25,10 @@ static int guard(struct program *p, int step, int before, struct err *e)
 }
 
 /* Operations return a bare code: adds whose it was, unless somebody knew more. */
-static int explain(const struct layer *l, int rc, struct err *e)
+static int explain(const struct program *p, const struct layer *l, int rc, struct err *e)
 {
     if (!rc || (e && e->code)) return rc;
-    return fail_at(e, rc, l->cfg, l->line, "[%s] (layer %d): %s", l->ops->name, l->index, err_text(rc));
+    return fail(e, rc, "%s: %s", net_layer_name(p->net, l->index).text, err_text(rc));
 }
 
 static int run_layer(struct program *p, struct layer *l, int back, const struct pass *pass, struct err *e)
@@ -35,7 +37,7 @@ static int run_layer(struct program *p, struct layer *l, int back, const struct 
     int timed = l->ops->flags & LAYER_TRAIN_ONLY;
     double start = timed ? wall_clock() : 0;
     TRY(guard(p, step, 1, e));
-    TRY(explain(l, back ? l->ops->backward(l, pass) : l->ops->forward(l, pass), e));
+    TRY(explain(p, l, back ? l->ops->backward(l, pass) : l->ops->forward(l, pass), e));
     if (timed) p->extra_seconds += wall_clock() - start;
     return guard(p, step, 0, e);
 }
@@ -164,6 +166,6 @@ struct step_stats run_stats(const struct program *p)
 int run_refresh(struct program *p, struct err *e)
 {
     for (struct layer *l = NULL; (l = next_active(p, l));)
-        if (l->ops->refresh) TRY(explain(l, l->ops->refresh(l, e), e));
+        if (l->ops->refresh) TRY(explain(p, l, l->ops->refresh(l, e), e));
     return OK;
 }

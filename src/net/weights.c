@@ -28,22 +28,17 @@ uint64_t weights_floats(const struct net *n)
 
 /* ---- loading ---- */
 
-struct header {
-    uint64_t seen;
-    int transposed; /* matrices of [connected] are stored inputs x outputs */
-};
-
-static int read_header(struct file_reader *r, struct header *h, struct err *e)
+/* transposed: matrices of [connected] are stored inputs x outputs. */
+static int read_header(struct file_reader *r, uint64_t *seen, int *transposed, struct err *e)
 {
     int32_t v[3], seen32;
     TRY(reader_take(r, v, sizeof v, e));
     if (v[0] < 0 || v[1] < 0 || v[0] > 1 << 20 || v[1] > 1 << 20)
         return fail_at(e, E_FORMAT, r->path, 0, "this is not a .weights file (version %d.%d)", v[0], v[1]);
-    h->transposed = v[0] > 1000 || v[1] > 1000;
-    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000)
-        return reader_take(r, &h->seen, sizeof h->seen, e);
+    *transposed = v[0] > 1000 || v[1] > 1000;
+    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000) return reader_take(r, seen, sizeof *seen, e);
     TRY(reader_take(r, &seen32, sizeof seen32, e));
-    h->seen = seen32 < 0 ? 0 : (uint64_t)seen32;
+    *seen = seen32 < 0 ? 0 : (uint64_t)seen32;
     return OK;
 }
 
@@ -56,25 +51,17 @@ static size_t layer_floats(const struct net *n, int layer)
     return k;
 }
 
-/* The last layer that has numbers: the classifier's. */
-static int last_layer(const struct net *n)
+/* Where the net's last layer with numbers has another number of outputs in the file: how many, else 0. All
+ * its numbers are so many for each output. */
+static size_t other_outputs(const struct net *n, const struct file_reader *r, int last)
 {
-    int i = n->n - 1;
-    while (i > 0 && !layer_floats(n, i)) i--;
-    return i;
-}
-
-/* Outputs of the last layer in a file that differs from the net in their number alone, else 0: all its
- * numbers are so many for each output. */
-static size_t outputs_in_file(const struct net *n, const struct file_reader *r, int layer)
-{
-    size_t left = r->n - r->at, here = (size_t)n->layer[layer].out.c, each;
-    for (int i = 0; i < layer; i++) {
+    size_t left = r->n - r->at, here = (size_t)n->layer[last].out.c;
+    size_t each = layer_floats(n, last) / here * sizeof(float);
+    for (int i = 0; i < last; i++) {
         size_t need = layer_floats(n, i) * sizeof(float);
         if (need > left) return 0;
         left -= need;
     }
-    each = layer_floats(n, layer) / here * sizeof(float);
     return each && left % each == 0 && left / each != here ? left / each : 0;
 }
 
@@ -83,8 +70,9 @@ static int count_layers(const struct net *n, const struct file_reader *r, enum w
                         struct err *e)
 {
     size_t left = r->n - r->at;
-    const int last = last_layer(n);
-    const size_t outputs = outputs_in_file(n, r, last);
+    int last = n->n - 1;
+    while (last > 0 && !layer_floats(n, last)) last--;
+    const size_t outputs = other_outputs(n, r, last);
     *layers = last;
     if (outputs && part == WEIGHTS_BACKBONE) {
         note(&n->notes, "%s: the last layer has %zu outputs in the file, %d here: it starts anew", r->path,
@@ -152,28 +140,18 @@ static int load_params(struct net *n, const struct file_reader *r, int transpose
     return rc;
 }
 
-/* `layers` may be NULL: then so many as `upto` says. */
-static int load(struct net *n, const char *path, enum weights_part part, int upto, int *layers, struct err *e)
-{
-    struct file_reader r;
-    struct header h = { 0 };
-    TRY(reader_open(&r, path, SIZE_MAX / 2, e));
-    int rc = read_header(&r, &h, e);
-    if (!rc && layers) rc = count_layers(n, &r, part, layers, e);
-    if (!rc) rc = load_params(n, &r, h.transposed, layers ? *layers : upto, e);
-    reader_close(&r);
-    if (!rc) n->seen = h.seen;
-    return rc;
-}
-
 int weights_load(struct net *n, const char *path, enum weights_part part, int *layers, struct err *e)
 {
-    return load(n, path, part, 0, layers, e);
-}
-
-int weights_load_first(struct net *n, const char *path, int upto, struct err *e)
-{
-    return load(n, path, WEIGHTS_BEGINNING, upto, NULL, e);
+    struct file_reader r;
+    uint64_t seen;
+    int transposed;
+    TRY(reader_open(&r, path, SIZE_MAX / 2, e));
+    int rc = read_header(&r, &seen, &transposed, e);
+    if (!rc && part != WEIGHTS_FIRST) rc = count_layers(n, &r, part, layers, e);
+    if (!rc) rc = load_params(n, &r, transposed, *layers, e);
+    reader_close(&r);
+    if (!rc) n->seen = seen;
+    return rc;
 }
 
 /* ---- saving ---- */
