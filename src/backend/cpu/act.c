@@ -141,20 +141,20 @@ struct activation {
     size_t at_gx;               /* in scratch: the gradient before it is added */
 };
 
-static void activation_release(void *self)
+static void release(void *self)
 {
     struct activation *s = self;
     primitive_destroy(&s->run);
     primitive_destroy(&s->back);
 }
 
-static int activation_plan(struct backend *be, const struct act_desc *d, struct tensor *out,
-                           struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct act_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    TRY(op_plan_init(plan, sizeof(struct activation), e));
+    TRY(op_plan_init(p, sizeof(struct activation), e));
     TRY(format_tensor(out, d->in->layout, e));
-    struct activation *s = plan->self;
-    plan->release = activation_release;
+    struct activation *s = p->self;
+    p->release = release;
     s->cpu = cpu_of(be);
     s->act = d->act;
     s->format = format_of(d->in->shape, d->in->layout);
@@ -162,17 +162,16 @@ static int activation_plan(struct backend *be, const struct act_desc *d, struct 
     s->rows_back = (size_t)d->rows_back;
     if (!dnn_eltwise_known(s->act)) return OK;
     size_t back = s->rows_back * s->format.row;
-    TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * s->format.row, PASS_TRAIN, e));
+    TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * s->format.row, PASS_FORWARD, e));
     if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, back, PASS_DATA, e));
-    scratch_reserve(&plan->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
-    if (d->train) s->at_gx = scratch_reserve(&plan->scratch_bytes, back * sizeof(float));
+    scratch_reserve(&p->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
+    if (d->train) s->at_gx = scratch_reserve(&p->scratch_bytes, back * sizeof(float));
     return OK;
 }
 
-static int activation_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                              void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
-    const struct activation *s = plan->self;
+    const struct activation *s = p->self;
     if (s->run.handle)
         TRY(primitive_run(&s->run, (const void *[]){ x, y }, context->scratch));
     else
@@ -181,10 +180,10 @@ static int activation_forward(const struct op_plan *plan, const struct op_contex
     return OK;
 }
 
-static int activation_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                               const void *y, const void *gy, void *gx, int add)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
+                    const void *gy, void *gx, int add)
 {
-    const struct activation *s = plan->self;
+    const struct activation *s = p->self;
     size_t n = s->rows_back * s->format.row;
     if (!s->back.handle) {
         act_grad_all(s->cpu, s->act, n, x, y, gy, gx, add);
@@ -197,8 +196,4 @@ static int activation_backward(const struct op_plan *plan, const struct op_conte
     return OK;
 }
 
-const struct act_ops cpu_act = {
-    .plan = activation_plan,
-    .forward = activation_forward,
-    .backward = activation_backward,
-};
+const struct act_ops cpu_act = { plan, forward, backward };

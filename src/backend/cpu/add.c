@@ -22,18 +22,15 @@ static size_t numbers(const struct add *s, size_t rows) { return rows * s->of_a.
 
 /* ---- plan ---- */
 
-static int add_plan(struct backend *be, const struct add_desc *d, struct tensor *out, struct op_plan *plan,
-                    struct err *e)
+static int plan(struct backend *be, const struct add_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    TRY(op_plan_init(plan, sizeof(struct add), e));
+    TRY(op_plan_init(p, sizeof(struct add), e));
     struct shape a = d->a->shape, b = d->b->shape;
     int up, down;
-    if (!add_factors(a, b, &up, &down))
-        return fail(e, E_ARG,
-                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
-                    a.h, b.w, b.h);
+    add_factors(a, b, &up, &down);
     TRY(format_tensor(out, d->a->layout, e));
-    struct add *s = plan->self;
+    struct add *s = p->self;
     *s = (struct add){ .cpu = cpu_of(be),
                        .rows = (size_t)a.n,
                        .rows_back = (size_t)d->rows_back,
@@ -50,10 +47,10 @@ static int add_plan(struct backend *be, const struct add_desc *d, struct tensor 
                        .of_b = format_of(b, d->b->layout),
                        .same_shape = a.c == b.c && a.h == b.h && a.w == b.w };
     s->reorder_b = s->same_shape && !format_same(a, d->a->layout, d->b->layout);
-    if (s->reorder_b) s->at_b = scratch_reserve(&plan->scratch_bytes, numbers(s, s->rows) * sizeof(float));
+    if (s->reorder_b) s->at_b = scratch_reserve(&p->scratch_bytes, numbers(s, s->rows) * sizeof(float));
     if (!s->same_shape && d->train && d->act != ACT_LINEAR)
-        s->at_g = scratch_reserve(&plan->scratch_bytes, numbers(s, s->rows_back) * sizeof(float));
-    plan->fused = 1;
+        s->at_g = scratch_reserve(&p->scratch_bytes, numbers(s, s->rows_back) * sizeof(float));
+    p->fused = 1;
     return OK;
 }
 
@@ -193,10 +190,10 @@ static void backward_overlap(const struct add *s, const float *y, const float *g
     }
 }
 
-static int add_forward(const struct op_plan *plan, const struct op_context *context, const void *a,
-                       const void *b, void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *a, const void *b,
+                   void *y)
 {
-    const struct add *s = plan->self;
+    const struct add *s = p->self;
     if (s->same_shape)
         forward_same(s, a, b, y, context->scratch);
     else
@@ -205,10 +202,10 @@ static int add_forward(const struct op_plan *plan, const struct op_context *cont
     return OK;
 }
 
-static int add_backward(const struct op_plan *plan, const struct op_context *context, const void *y,
-                        const void *gy, void *ga, void *gb)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *y, const void *gy,
+                    void *ga, void *gb)
 {
-    const struct add *s = plan->self;
+    const struct add *s = p->self;
     if (s->same_shape)
         backward_same(s, y, gy, ga, gb, context->scratch);
     else
@@ -216,4 +213,4 @@ static int add_backward(const struct op_plan *plan, const struct op_context *con
     return OK;
 }
 
-const struct add_ops cpu_add = { .plan = add_plan, .forward = add_forward, .backward = add_backward };
+const struct add_ops cpu_add = { plan, forward, backward };

@@ -11,14 +11,14 @@ struct concat {
     struct memory_format in[];
 };
 
-static int concat_plan(struct backend *be, const struct concat_desc *d, struct tensor *out,
-                       struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct concat_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
     const struct layout *first = d->in[0]->layout;
     int known;
-    TRY(op_plan_init(plan, sizeof(struct concat) + (size_t)d->nin * sizeof(struct memory_format), e));
+    TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(struct memory_format), e));
     TRY(format_tensor(out, format_layout(out->shape, first ? first->block : 1, &known), e));
-    struct concat *s = plan->self;
+    struct concat *s = p->self;
     s->cpu = cpu_of(be);
     s->rows = (size_t)out->shape.n;
     s->rows_back = (size_t)d->rows_back;
@@ -30,11 +30,9 @@ static int concat_plan(struct backend *be, const struct concat_desc *d, struct t
     return OK;
 }
 
-static int concat_forward(const struct op_plan *plan, const struct op_context *context, const void *const *x,
-                          void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *const *x, void *y)
 {
-    (void)context;
-    const struct concat *s = plan->self;
+    const struct concat *s = p->self;
     struct view to = { s->out, 0, y };
     for (int i = 0; i < s->nin; i++) {
         size_t part = s->in[i].c / s->groups;
@@ -46,11 +44,10 @@ static int concat_forward(const struct op_plan *plan, const struct op_context *c
     return OK;
 }
 
-static int concat_backward(const struct op_plan *plan, const struct op_context *context, const void *gy,
-                           void *const *gx, const int *add)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *gy,
+                    void *const *gx, const int *add)
 {
-    (void)context;
-    const struct concat *s = plan->self;
+    const struct concat *s = p->self;
     struct view from = { s->out, 0, (float *)gy };
     for (int i = 0; i < s->nin; i++) {
         size_t part = s->in[i].c / s->groups;
@@ -63,6 +60,4 @@ static int concat_backward(const struct op_plan *plan, const struct op_context *
     return OK;
 }
 
-const struct concat_ops cpu_concat = { .plan = concat_plan,
-                                       .forward = concat_forward,
-                                       .backward = concat_backward };
+const struct concat_ops cpu_concat = { plan, forward, backward };

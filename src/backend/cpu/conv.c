@@ -1,6 +1,6 @@
 #include "backend/ops/conv.h"
-#include "conv_as_gemm.h"
 #include "core/mem.h"
+#include "dense.h"
 #include "dnn.h"
 
 /* A tensor that a primitive reads or writes. */
@@ -11,20 +11,23 @@ struct operand {
     size_t at;   /* in scratch */
 };
 
+struct pass {
+    struct primitive run; /* not made where the pass is not wanted */
+    struct operand a, b;  /* forward: x; data: gy and gx; weights: x and gy */
+    struct layout weights;
+    struct primitive reorder; /* of packed weights to these, or back; not made where they are the same */
+    size_t at_weights;        /* in scratch: these weights, if reordered */
+};
+
 struct conv {
     const struct cpu *cpu;
-    struct conv_as_gemm *gemm; /* instead of all primitives below; NULL: there is none */
-    struct tensor in, out;     /* shapes and layouts */
+    struct op_plan gemm;   /* of conv_as_gemm, instead of everything below; else empty */
+    struct tensor in, out; /* shapes and layouts */
     int rows_back, add_gx;
-    struct layout host;                                /* of the host's weights */
-    struct layout weights, data_weights, grad_weights; /* as forward, data and weights passes want them */
-    float *no_bias;                                    /* zeros: the primitive always adds a bias */
-    struct primitive run, data, grad;                  /* forward, gradient of x, gradient of w */
-    struct primitive to_data, from_grad; /* reorders of weights; not made where there is nothing to do */
-    struct operand run_x, data_gy, data_gx, grad_x, grad_gy;
-    size_t at_data_w; /* in scratch: w as the data pass wants it */
-    size_t at_grad;   /* in scratch: gw as the weights pass leaves it */
-    size_t at_gw;     /* in scratch: gw as packed, to be added */
+    struct layout host; /* of the host's weights; the packed ones are as forward wants them */
+    float *no_bias;     /* zeros: the primitive always adds a bias */
+    struct pass forward, data, grad;
+    size_t at_gw; /* in scratch: gw as packed, to be added */
 };
 
 /* Winograd F(4x4, 3x3), where oneDNN has it, or its direct code? The choice may not depend on timing: results
@@ -66,20 +69,19 @@ static int bind(struct operand *o, struct tensor t, int rows, const struct primi
     return known;
 }
 
-static int bind_pass(struct conv *s, enum pass_kind pass, const struct primitive *p)
+static int bind_pass(struct conv *s, struct pass *p)
 {
-    if (pass == PASS_DATA)
-        return bind(&s->data_gy, s->out, s->rows_back, p, 0) && bind(&s->data_gx, s->in, s->rows_back, p, 2);
-    if (pass == PASS_WEIGHTS)
-        return bind(&s->grad_x, s->in, s->rows_back, p, 0) && bind(&s->grad_gy, s->out, s->rows_back, p, 1);
     int known;
-    s->out.layout = primitive_layout(p, 3, s->out.shape, &known);
-    return known && bind(&s->run_x, s->in, s->in.shape.n, p, 0);
+    if (p == &s->data)
+        return bind(&p->a, s->out, s->rows_back, &p->run, 0) && bind(&p->b, s->in, s->rows_back, &p->run, 2);
+    if (p == &s->grad)
+        return bind(&p->a, s->in, s->rows_back, &p->run, 0) && bind(&p->b, s->out, s->rows_back, &p->run, 1);
+    s->out.layout = primitive_layout(&p->run, 3, s->out.shape, &known);
+    return known && bind(&p->a, s->in, s->in.shape.n, &p->run, 0);
 }
 
 /* Makes the primitive in the best way that oneDNN offers. */
-static int make_pass(struct conv *s, struct primitive *p, struct dnn_conv c, enum pass_kind pass,
-                     struct err *e)
+static int make_pass(struct conv *s, struct pass *p, struct dnn_conv c, enum pass_kind kind, struct err *e)
 {
     static const struct {
         int winograd, any;
@@ -89,28 +91,30 @@ static int make_pass(struct conv *s, struct primitive *p, struct dnn_conv c, enu
         c.winograd = ways[i].winograd;
         c.any = ways[i].any;
         if (c.winograd && !winograd(&c)) continue;
-        rc = dnn_conv(p, s->cpu, &c, pass, p == &s->run ? NULL : &s->run, e);
-        if (rc == OK && bind_pass(s, pass, p)) return OK;
-        primitive_destroy(p);
+        rc = dnn_conv(&p->run, s->cpu, &c, kind, p == &s->forward ? NULL : &s->forward.run, e);
+        if (rc == OK && bind_pass(s, p)) {
+            p->weights = primitive_weights(&p->run, kind == PASS_WEIGHTS ? 2 : 1);
+            return OK;
+        }
+        primitive_destroy(&p->run);
         if (rc == E_MEM) return rc;
     }
     return rc ? rc : fail(e, E_DEVICE, "oneDNN wants an unknown memory format for this convolution");
 }
 
-static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct op_plan *plan,
+static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct op_plan *p,
                         struct err *e)
 {
     /* oneDNN's Winograd applies relu only: for another activation it would turn to direct code. */
     int fuse = !d->train && dnn_fusible(d->act) && (d->act == ACT_RELU || !winograd(&c));
     c.act = fuse ? d->act : ACT_LINEAR;
-    int rc = make_pass(s, &s->run, c, d->train ? PASS_TRAIN : PASS_INFER, e);
+    int rc = make_pass(s, &s->forward, c, PASS_FORWARD, e);
     if (rc && rc != E_MEM && c.act != ACT_LINEAR) {
         c.act = ACT_LINEAR;
-        rc = make_pass(s, &s->run, c, PASS_INFER, e);
+        rc = make_pass(s, &s->forward, c, PASS_FORWARD, e);
     }
     TRY(rc);
-    plan->fused = c.act == d->act;
-    s->weights = primitive_weights(&s->run, 1);
+    p->fused = c.act == d->act;
     s->host = dnn_host_weights(&c);
     s->no_bias = mem_alloc((size_t)c.out.c, sizeof *s->no_bias);
     return s->no_bias ? OK : fail(e, E_MEM, "no memory for a convolution");
@@ -118,19 +122,17 @@ static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_d
 
 static int plan_backward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct err *e)
 {
-    c.act = ACT_LINEAR;
+    const struct layout *packed = &s->forward.weights;
     c.in.n = c.out.n = d->rows_back;
     c.weights = NULL;
     TRY(make_pass(s, &s->grad, c, PASS_WEIGHTS, e));
-    s->grad_weights = primitive_weights(&s->grad, 2);
-    if (!dnn_same_weights(&s->grad_weights, &s->weights))
-        TRY(dnn_reorder(&s->from_grad, s->cpu, &s->grad_weights, &s->weights, e));
+    if (!dnn_same_weights(&s->grad.weights, packed))
+        TRY(dnn_reorder(&s->grad.reorder, s->cpu, &s->grad.weights, packed, e));
     if (!d->need_gx) return OK;
     TRY(make_pass(s, &s->data, c, PASS_DATA, e));
-    if (d->add_gx) s->data_gx.reorder = 1;
-    s->data_weights = primitive_weights(&s->data, 1);
-    if (!dnn_same_weights(&s->data_weights, &s->weights))
-        TRY(dnn_reorder(&s->to_data, s->cpu, &s->weights, &s->data_weights, e));
+    if (d->add_gx) s->data.b.reorder = 1;
+    if (!dnn_same_weights(&s->data.weights, packed))
+        TRY(dnn_reorder(&s->data.reorder, s->cpu, packed, &s->data.weights, e));
     return OK;
 }
 
@@ -140,41 +142,44 @@ static void reserve_operand(struct operand *o, size_t *end)
 }
 
 /* Passes run one after another, and so do the primitives of a pass: each uses scratch from its start. */
-static size_t plan_scratch(struct conv *s)
+static size_t reserve_pass(struct pass *p)
 {
-    size_t run = 0, grad = 0, data = 0;
-    scratch_reserve(&run, s->run.scratch_bytes);
-    reserve_operand(&s->run_x, &run);
-    if (s->grad.handle) {
-        scratch_reserve(&grad, max_size(s->grad.scratch_bytes, s->from_grad.scratch_bytes));
-        reserve_operand(&s->grad_x, &grad);
-        reserve_operand(&s->grad_gy, &grad);
-        if (s->from_grad.handle) s->at_grad = scratch_reserve(&grad, dnn_weight_bytes(&s->grad_weights));
-        s->at_gw = scratch_reserve(&grad, dnn_weight_bytes(&s->weights));
-    }
-    if (s->data.handle) {
-        scratch_reserve(&data, max_size(s->data.scratch_bytes, s->to_data.scratch_bytes));
-        if (s->to_data.handle) s->at_data_w = scratch_reserve(&data, dnn_weight_bytes(&s->data_weights));
-        reserve_operand(&s->data_gy, &data);
-        reserve_operand(&s->data_gx, &data);
-    }
-    return max_size(run, max_size(grad, data));
+    size_t end = 0;
+    scratch_reserve(&end, max_size(p->run.scratch_bytes, p->reorder.scratch_bytes));
+    reserve_operand(&p->a, &end);
+    reserve_operand(&p->b, &end);
+    if (p->reorder.handle) p->at_weights = scratch_reserve(&end, dnn_weight_bytes(&p->weights));
+    return end;
 }
 
-static void conv_release(void *self)
+static void destroy_pass(struct pass *p)
+{
+    primitive_destroy(&p->run);
+    primitive_destroy(&p->reorder);
+}
+
+static void release(void *self)
 {
     struct conv *s = self;
-    primitive_destroy(&s->run);
-    primitive_destroy(&s->data);
-    primitive_destroy(&s->grad);
-    primitive_destroy(&s->to_data);
-    primitive_destroy(&s->from_grad);
+    destroy_pass(&s->forward);
+    destroy_pass(&s->data);
+    destroy_pass(&s->grad);
     mem_free(s->no_bias);
-    mem_free(s->gemm);
+    op_destroy(&s->gemm);
 }
 
-static int conv_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
-                     struct op_plan *plan, struct err *e)
+static int plan_gemm(struct conv *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
+                     struct op_plan *p, struct err *e)
+{
+    TRY(conv_as_gemm.plan(be, d, out, &s->gemm, e));
+    p->scratch_bytes = s->gemm.scratch_bytes;
+    p->weight_bytes = s->gemm.weight_bytes;
+    p->fused = s->gemm.fused;
+    return OK;
+}
+
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
     struct dnn_conv c = { .in = d->in->shape,
                           .out = out->shape,
@@ -183,25 +188,23 @@ static int conv_plan(struct backend *be, const struct linear_desc *d, struct ten
                           .pad = d->pad,
                           .groups = d->groups,
                           .weights = d->weights };
-    TRY(op_plan_init(plan, sizeof(struct conv), e));
-    struct conv *s = plan->self;
-    plan->release = conv_release;
+    TRY(op_plan_init(p, sizeof(struct conv), e));
+    struct conv *s = p->self;
+    p->release = release;
+    if (conv_as_gemm_fits(d, out)) return plan_gemm(s, be, d, out, p, e);
     s->cpu = cpu_of(be);
     s->in = *d->in;
     s->out = *out;
     s->rows_back = d->rows_back;
     s->add_gx = d->add_gx;
-    if (conv_as_gemm_fits(d, out)) {
-        TRY(conv_as_gemm_plan(&s->gemm, s->cpu, d, out, plan, e));
-        s->out = *out;
-        return OK;
-    }
-    TRY(plan_forward(s, c, d, plan, e));
+    TRY(plan_forward(s, c, d, p, e));
     TRY(format_tensor(out, s->out.layout, e));
     if (d->train) TRY(plan_backward(s, c, d, e));
-    plan->scratch_bytes = plan_scratch(s);
-    plan->weight_bytes = dnn_weight_bytes(&s->weights);
-    plan->weights = &s->weights;
+    p->weights = &s->forward.weights;
+    p->weight_bytes = dnn_weight_bytes(p->weights);
+    size_t grad = reserve_pass(&s->grad);
+    if (d->train) s->at_gw = scratch_reserve(&grad, p->weight_bytes);
+    p->scratch_bytes = max_size(reserve_pass(&s->forward), max_size(reserve_pass(&s->data), grad));
     return OK;
 }
 
@@ -220,20 +223,18 @@ static int reorder_weights(const struct cpu *cpu, const struct layout *from, con
     return rc;
 }
 
-static int conv_pack(const struct op_plan *plan, const real *host, void *w)
+static int pack(const struct op_plan *p, const real *host, void *w)
 {
-    const struct conv *s = plan->self;
-    if (!s->gemm) return reorder_weights(s->cpu, &s->host, host, &s->weights, w);
-    conv_as_gemm_pack(s->gemm, host, w);
-    return OK;
+    const struct conv *s = p->self;
+    if (s->gemm.self) return conv_as_gemm.pack(&s->gemm, host, w);
+    return reorder_weights(s->cpu, &s->host, host, p->weights, w);
 }
 
-static int conv_unpack(const struct op_plan *plan, const void *w, real *host)
+static int unpack(const struct op_plan *p, const void *w, real *host)
 {
-    const struct conv *s = plan->self;
-    if (!s->gemm) return reorder_weights(s->cpu, &s->weights, w, &s->host, host);
-    conv_as_gemm_unpack(s->gemm, w, host);
-    return OK;
+    const struct conv *s = p->self;
+    if (s->gemm.self) return conv_as_gemm.unpack(&s->gemm, w, host);
+    return reorder_weights(s->cpu, p->weights, w, &s->host, host);
 }
 
 /* An input as the primitive wants it. */
@@ -244,52 +245,51 @@ static const void *operand_in(const struct conv *s, const struct operand *o, con
     return scratch_at(scratch, o->at);
 }
 
-static int conv_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                        const void *w, const real *bias, void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
-    const struct conv *s = plan->self;
-    void *scratch = context->scratch;
-    if (s->gemm) return conv_as_gemm_forward(s->gemm, x, w, bias, y, scratch);
-    x = operand_in(s, &s->run_x, x, scratch);
-    return primitive_run(&s->run, (const void *[]){ x, w, bias ? bias : s->no_bias, y }, scratch);
+    const struct conv *s = p->self;
+    if (s->gemm.self) return conv_as_gemm.forward(&s->gemm, context, x, w, bias, y);
+    x = operand_in(s, &s->forward.a, x, context->scratch);
+    return primitive_run(&s->forward.run, (const void *[]){ x, w, bias ? bias : s->no_bias, y },
+                         context->scratch);
 }
 
 static int backward_x(const struct conv *s, const void *w, const void *gy, void *gx, void *scratch)
 {
-    const struct operand *o = &s->data_gx;
-    if (s->gemm) return conv_as_gemm_backward_x(s->gemm, w, gy, gx, scratch);
-    if (s->to_data.handle) {
-        void *reordered = scratch_at(scratch, s->at_data_w);
-        TRY(primitive_run(&s->to_data, (const void *[]){ w, reordered }, scratch));
+    const struct pass *p = &s->data;
+    if (p->reorder.handle) {
+        void *reordered = scratch_at(scratch, p->at_weights);
+        TRY(primitive_run(&p->reorder, (const void *[]){ w, reordered }, scratch));
         w = reordered;
     }
-    gy = operand_in(s, &s->data_gy, gy, scratch);
-    void *to = o->reorder ? scratch_at(scratch, o->at) : gx;
-    TRY(primitive_run(&s->data, (const void *[]){ gy, w, to }, scratch));
-    if (o->reorder) format_reorder(s->cpu, o->rows, &o->want, to, &o->have, gx, s->add_gx);
+    gy = operand_in(s, &p->a, gy, scratch);
+    void *to = p->b.reorder ? scratch_at(scratch, p->b.at) : gx;
+    TRY(primitive_run(&p->run, (const void *[]){ gy, w, to }, scratch));
+    if (p->b.reorder) format_reorder(s->cpu, p->b.rows, &p->b.want, to, &p->b.have, gx, s->add_gx);
     return OK;
 }
 
 static int backward_w(const struct conv *s, const void *x, const void *gy, void *gw, int add, void *scratch)
 {
-    if (s->gemm) return conv_as_gemm_backward_w(s->gemm, x, gy, gw, add, scratch);
-    x = operand_in(s, &s->grad_x, x, scratch);
-    gy = operand_in(s, &s->grad_gy, gy, scratch);
+    const struct pass *p = &s->grad;
+    x = operand_in(s, &p->a, x, scratch);
+    gy = operand_in(s, &p->b, gy, scratch);
     void *packed = add ? scratch_at(scratch, s->at_gw) : gw;
-    void *to = s->from_grad.handle ? scratch_at(scratch, s->at_grad) : packed;
-    TRY(primitive_run(&s->grad, (const void *[]){ x, gy, to }, scratch));
-    if (s->from_grad.handle) TRY(primitive_run(&s->from_grad, (const void *[]){ to, packed }, scratch));
-    if (add) accumulate_all(s->cpu, dnn_weight_bytes(&s->weights) / sizeof(float), packed, gw);
+    void *to = p->reorder.handle ? scratch_at(scratch, p->at_weights) : packed;
+    TRY(primitive_run(&p->run, (const void *[]){ x, gy, to }, scratch));
+    if (p->reorder.handle) TRY(primitive_run(&p->reorder, (const void *[]){ to, packed }, scratch));
+    if (add) accumulate_all(s->cpu, dnn_weight_bytes(&s->forward.weights) / sizeof(float), packed, gw);
     return OK;
 }
 
-static int conv_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                         const void *w, const void *gy, void *gx, void *gw, real *gbias)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
-    const struct conv *s = plan->self;
-    void *scratch = context->scratch;
-    if (gx) TRY(backward_x(s, w, gy, gx, scratch));
-    if (gw) TRY(backward_w(s, x, gy, gw, context->add, scratch));
+    const struct conv *s = p->self;
+    if (s->gemm.self) return conv_as_gemm.backward(&s->gemm, context, x, w, gy, gx, gw, gbias);
+    if (gx) TRY(backward_x(s, w, gy, gx, context->scratch));
+    if (gw) TRY(backward_w(s, x, gy, gw, context->add, context->scratch));
     if (gbias) {
         struct memory_format f = format_of(s->out.shape, s->out.layout);
         format_channel_sums(s->cpu, (size_t)s->rows_back, &f, gy, gbias, context->add);
@@ -297,10 +297,4 @@ static int conv_backward(const struct op_plan *plan, const struct op_context *co
     return OK;
 }
 
-const struct conv_ops cpu_conv = { {
-    .plan = conv_plan,
-    .pack = conv_pack,
-    .unpack = conv_unpack,
-    .forward = conv_forward,
-    .backward = conv_backward,
-} };
+const struct conv_ops cpu_conv = { { plan, pack, unpack, forward, backward } };

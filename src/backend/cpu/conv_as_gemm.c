@@ -6,10 +6,8 @@
  *
  * 512 -> 512 channels, 2x2, 150 images, 2 threads, ms forward, data, weights: Winograd 17.4 17.0 17.5,
  * this 7.4 7.6 6.8, of which making the matrix, or taking its gradient apart, is 2. */
-#include "conv_as_gemm.h"
-#include <string.h>
-#include "core/mem.h"
 #include "dense.h"
+#include <string.h>
 
 enum { BLOCK = 16, SIZE = 3, TAPS = SIZE * SIZE, MOST = 2 };
 
@@ -19,7 +17,6 @@ struct conv_as_gemm {
     struct dense dense;
     size_t hw, width, inputs; /* pixels and columns of the map; columns of the matrix */
     size_t in_c, out_c;
-    struct layout layout; /* of the weights; carries nothing */
 };
 
 int conv_as_gemm_fits(const struct linear_desc *d, const struct tensor *out)
@@ -29,28 +26,24 @@ int conv_as_gemm_fits(const struct linear_desc *d, const struct tensor *out)
            s.c % BLOCK == 0 && out->shape.c % BLOCK == 0;
 }
 
-int conv_as_gemm_plan(struct conv_as_gemm **to, const struct cpu *cpu, const struct linear_desc *d,
-                      struct tensor *out, struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
     static const struct layout blocks = { .block = BLOCK };
     struct shape in = d->in->shape;
-    struct conv_as_gemm *s = *to = mem_alloc(1, sizeof *s);
-    if (!s) return fail(e, E_MEM, "no memory to plan a convolution");
+    struct memory_format format = format_of(out->shape, &blocks);
+    int known;
+    TRY(op_plan_init(p, sizeof(struct conv_as_gemm), e));
+    TRY(format_tensor(out, format_layout(out->shape, BLOCK, &known), e));
+    struct conv_as_gemm *s = p->self;
     *s = (struct conv_as_gemm){ .hw = (size_t)in.h * (size_t)in.w,
                                 .width = (size_t)in.w,
                                 .inputs = shape_row(in),
                                 .in_c = (size_t)in.c,
                                 .out_c = (size_t)out->shape.c };
-    int known;
-    TRY(format_tensor(out, format_layout(out->shape, BLOCK, &known), e));
-    struct memory_format format = format_of(out->shape, &blocks);
-    if (mem_mul(s->inputs, format.row, &plan->scratch_bytes) ||
-        mem_mul(plan->scratch_bytes, sizeof(float), &plan->scratch_bytes))
-        return fail(e, E_MEM, "a convolution from %zu to %zu numbers does not fit into memory", s->inputs,
-                    format.row);
-    dense_init(&s->dense, cpu, d, &blocks, &format, plan);
-    plan->weights = &s->layout;
-    plan->weight_bytes = s->out_c * s->in_c * TAPS * sizeof(float);
+    TRY(dense_bytes(format.row, s->inputs, &p->scratch_bytes, e));
+    dense_init(&s->dense, cpu_of(be), d, &blocks, &format, p);
+    p->weight_bytes = s->out_c * s->in_c * TAPS * sizeof(float);
     return OK;
 }
 
@@ -61,18 +54,22 @@ static size_t packed_at(const struct conv_as_gemm *s, size_t o, size_t c, size_t
     return (o * s->in_c + c / BLOCK * BLOCK) * TAPS + tap * BLOCK + c % BLOCK;
 }
 
-void conv_as_gemm_pack(const struct conv_as_gemm *s, const real *host, float *w)
+static int pack(const struct op_plan *p, const real *host, void *w)
 {
+    const struct conv_as_gemm *s = p->self;
     for (size_t o = 0; o < s->out_c; o++)
         for (size_t c = 0; c < s->in_c; c++)
-            for (size_t tap = 0; tap < TAPS; tap++) w[packed_at(s, o, c, tap)] = *host++;
+            for (size_t tap = 0; tap < TAPS; tap++) ((float *)w)[packed_at(s, o, c, tap)] = *host++;
+    return OK;
 }
 
-void conv_as_gemm_unpack(const struct conv_as_gemm *s, const float *w, real *host)
+static int unpack(const struct op_plan *p, const void *w, real *host)
 {
+    const struct conv_as_gemm *s = p->self;
     for (size_t o = 0; o < s->out_c; o++)
         for (size_t c = 0; c < s->in_c; c++)
-            for (size_t tap = 0; tap < TAPS; tap++) *host++ = w[packed_at(s, o, c, tap)];
+            for (size_t tap = 0; tap < TAPS; tap++) *host++ = ((const float *)w)[packed_at(s, o, c, tap)];
+    return OK;
 }
 
 /* The tap through which output pixel p sees input pixel q. */
@@ -138,25 +135,31 @@ static void make_matrix(const struct conv_as_gemm *s, const float *w, void *scra
 
 /* ---- passes ---- */
 
-int conv_as_gemm_forward(const struct conv_as_gemm *s, const void *x, const void *w, const real *bias,
-                         void *y, void *scratch)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
-    make_matrix(s, w, scratch);
-    return dense_product(&s->dense, x, scratch, bias, y, scratch);
+    const struct conv_as_gemm *s = p->self;
+    make_matrix(s, w, context->scratch);
+    return dense_product(&s->dense, x, context->scratch, bias, y, context->scratch);
 }
 
-int conv_as_gemm_backward_x(const struct conv_as_gemm *s, const void *w, const void *gy, void *gx,
-                            void *scratch)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
-    make_matrix(s, w, scratch);
-    return dense_product_gx(&s->dense, scratch, gy, gx, scratch);
-}
-
-int conv_as_gemm_backward_w(const struct conv_as_gemm *s, const void *x, const void *gy, void *gw, int add,
-                            void *scratch)
-{
-    TRY(dense_product_gw(&s->dense, x, gy, scratch, 0, scratch));
-    struct weights k = { .s = s, .matrix = scratch, .gw = gw, .add = add };
-    parallel_for(s->dense.cpu, s->out_c, 1, gather, &k);
+    const struct conv_as_gemm *s = p->self;
+    const struct dense *d = &s->dense;
+    void *matrix = context->scratch;
+    struct weights k = { .s = s, .matrix = matrix, .gw = gw, .add = context->add };
+    if (gx) {
+        make_matrix(s, w, matrix);
+        TRY(dense_product_gx(d, matrix, gy, gx, matrix));
+    }
+    if (gw) {
+        TRY(dense_product_gw(d, x, gy, matrix, 0, matrix));
+        parallel_for(d->cpu, s->out_c, 1, gather, &k);
+    }
+    if (gbias) format_channel_sums(d->cpu, d->rows_back, &d->out, gy, gbias, context->add);
     return OK;
 }
+
+const struct linear_ops conv_as_gemm = { plan, pack, unpack, forward, backward };

@@ -26,30 +26,20 @@ static void cpu_close(struct backend *be)
 
 /* ---- memory ---- */
 
-static size_t cpu_free_bytes(struct backend *be)
-{
-    (void)be;
-    return mem_free_bytes();
-}
+static size_t cpu_free_bytes(struct backend *be) { return mem_free_bytes(); }
 
 static int cpu_alloc(struct backend *be, size_t bytes, void **out, struct err *e)
 {
-    (void)be;
     *out = mem_alloc(bytes, 1);
     return *out ? OK
                 : fail(e, E_MEM, "not enough memory: %zu MiB asked for; a smaller batch needs less",
                        bytes >> 20);
 }
 
-static void cpu_free(struct backend *be, void *p)
-{
-    (void)be;
-    mem_free(p);
-}
+static void cpu_free(struct backend *be, void *p) { mem_free(p); }
 
 static int cpu_copy(struct backend *be, void *to, const void *from, size_t bytes)
 {
-    (void)be;
     memcpy(to, from, bytes);
     return OK;
 }
@@ -78,16 +68,10 @@ static int cpu_write(struct backend *be, struct tensor *t, int row, int rows, co
 }
 
 /* Every operation has finished when it returns. */
-static int cpu_sync(struct backend *be, struct err *e)
-{
-    (void)be;
-    (void)e;
-    return OK;
-}
+static int cpu_sync(struct backend *be, struct err *e) { return OK; }
 
 static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
 {
-    (void)be;
     return format_tensor(t, NULL, e);
 }
 

@@ -24,6 +24,13 @@ void dense_init(struct dense *s, const struct cpu *cpu, const struct linear_desc
     plan->fused = s->act == d->act;
 }
 
+int dense_bytes(size_t outputs, size_t inputs, size_t *bytes, struct err *e)
+{
+    if (mem_mul(inputs, outputs, bytes) || mem_mul(*bytes, sizeof(float), bytes))
+        return fail(e, E_MEM, "a matrix of %zu x %zu weights does not fit into memory", outputs, inputs);
+    return OK;
+}
+
 static const float *as_multiplied(const struct dense *s, const void *x, size_t rows, void *scratch)
 {
     if (!s->reorder) return x;
@@ -59,61 +66,42 @@ int dense_product_gw(const struct dense *s, const void *x, const void *gy, void 
 
 /* Weights stay as the host has them, O x (C*H*W). Activations are small beside them, so an input in blocks of
  * channels is reordered to C,H,W; else the weights would have to follow each input's layout. */
-struct dense_layer {
-    struct dense dense;
-    struct layout layout; /* of the weights; carries nothing */
-};
-
-static int dense_plan(struct backend *be, const struct linear_desc *d, struct tensor *out,
-                      struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    static const struct layout channels_last = { .block =
-                                                     ALL_CHANNELS }; /* one block: the fastest for sums */
-    TRY(op_plan_init(plan, sizeof(struct dense_layer), e));
+    static const struct layout one_block = { .block = ALL_CHANNELS }; /* the fastest for sums */
+    struct memory_format format = format_of(out->shape, &one_block);
+    TRY(op_plan_init(p, sizeof(struct dense), e));
     TRY(format_tensor(out, NULL, e));
-    size_t inputs = shape_row(d->in->shape), bytes;
-    if (mem_mul(inputs, (size_t)out->shape.c, &bytes) || mem_mul(bytes, sizeof(float), &bytes))
-        return fail(e, E_MEM, "weights of %zu x %d numbers do not fit into memory", inputs, out->shape.c);
-    struct dense_layer *s = plan->self;
-    struct memory_format format = format_of(out->shape, &channels_last);
-    dense_init(&s->dense, cpu_of(be), d, NULL, &format, plan);
-    plan->weights = &s->layout;
-    plan->weight_bytes = bytes;
+    dense_init(p->self, cpu_of(be), d, NULL, &format, p);
+    return dense_bytes(format.row, shape_row(d->in->shape), &p->weight_bytes, e);
+}
+
+static int pack(const struct op_plan *p, const real *host, void *w)
+{
+    memcpy(w, host, p->weight_bytes);
     return OK;
 }
 
-static int dense_pack(const struct op_plan *plan, const real *host, void *w)
+static int unpack(const struct op_plan *p, const void *w, real *host)
 {
-    memcpy(w, host, plan->weight_bytes);
+    memcpy(host, w, p->weight_bytes);
     return OK;
 }
 
-static int dense_unpack(const struct op_plan *plan, const void *w, real *host)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                   const real *bias, void *y)
 {
-    memcpy(host, w, plan->weight_bytes);
-    return OK;
+    return dense_product(p->self, x, w, bias, y, context->scratch);
 }
 
-static int dense_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                         const void *w, const real *bias, void *y)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
+                    const void *gy, void *gx, void *gw, real *gbias)
 {
-    const struct dense_layer *s = plan->self;
-    return dense_product(&s->dense, x, w, bias, y, context->scratch);
-}
-
-static int dense_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                          const void *w, const void *gy, void *gx, void *gw, real *gbias)
-{
-    const struct dense *s = &((const struct dense_layer *)plan->self)->dense;
+    const struct dense *s = p->self;
     if (gw) TRY(dense_product_gw(s, x, gy, gw, context->add, context->scratch));
     if (gbias) format_channel_sums(s->cpu, s->rows_back, &s->out, gy, gbias, context->add);
     return gx ? dense_product_gx(s, w, gy, gx, context->scratch) : OK;
 }
 
-const struct dense_ops cpu_dense = { {
-    .plan = dense_plan,
-    .pack = dense_pack,
-    .unpack = dense_unpack,
-    .forward = dense_forward,
-    .backward = dense_backward,
-} };
+const struct dense_ops cpu_dense = { { plan, pack, unpack, forward, backward } };

@@ -20,10 +20,17 @@ struct dense {
 void dense_init(struct dense *, const struct cpu *, const struct linear_desc *, const struct layout *product,
                 const struct memory_format *out, struct op_plan *);
 
+/* Bytes of the matrix. */
+int dense_bytes(size_t outputs, size_t inputs, size_t *bytes, struct err *);
+
 /* Their arguments are those of linear_ops; w, gw: the matrix and its gradient. */
 int dense_product(const struct dense *, const void *x, const void *w, const real *bias, void *y,
                   void *scratch);
 int dense_product_gx(const struct dense *, const void *w, const void *gy, void *gx, void *scratch);
 int dense_product_gw(const struct dense *, const void *x, const void *gy, void *gw, int add, void *scratch);
+
+/* Convolutions of maps of at most 2x2 pixels as such a product. */
+extern const struct linear_ops conv_as_gemm;
+int conv_as_gemm_fits(const struct linear_desc *, const struct tensor *out);
 
 #endif

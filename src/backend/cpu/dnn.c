@@ -121,6 +121,18 @@ static int make(struct primitive *p, const struct cpu *cpu, const struct recipe 
     return status(s, r->what, e);
 }
 
+/* A backward pass is made from a forward one of as many rows, which nobody runs. */
+static int make_back(struct primitive *p, const struct cpu *cpu, const struct recipe *forward,
+                     struct recipe back, struct err *e)
+{
+    struct primitive hint;
+    TRY(make(&hint, cpu, forward, e));
+    back.forward = &hint;
+    int rc = make(p, cpu, &back, e);
+    primitive_destroy(&hint);
+    return rc;
+}
+
 int primitive_run(const struct primitive *p, const void *const *data, void *scratch)
 {
     int last = p->nargs - (p->scratch_bytes > 0);
@@ -264,19 +276,14 @@ int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t
     dnnl_memory_desc_t md = vector(n);
     dnnl_alg_kind_t alg = pass == PASS_DATA ? w->backward : w->forward;
     dnnl_eltwise_desc_t first, second;
-    struct recipe r = { .desc = &first, .args = forward, .what = "this activation" };
+    struct recipe run = { .desc = &first, .args = forward, .what = "this activation" },
+                  back = { .desc = &second,
+                           .args = act_from_output(act) ? from_y : from_x,
+                           .what = "the gradient of this activation" };
     dnnl_eltwise_forward_desc_init(&first, dnnl_forward_training, alg, &md, w->alpha, w->beta);
-    if (pass != PASS_DATA) return make(p, cpu, &r, e);
-    struct primitive hint;
-    TRY(make(&hint, cpu, &r, e));
+    if (pass == PASS_FORWARD) return make(p, cpu, &run, e);
     dnnl_eltwise_backward_desc_init(&second, alg, &md, &md, w->alpha, w->beta);
-    r = (struct recipe){ .desc = &second,
-                         .forward = &hint,
-                         .args = act_from_output(act) ? from_y : from_x,
-                         .what = "the gradient of this activation" };
-    int rc = make(p, cpu, &r, e);
-    primitive_destroy(&hint);
-    return rc;
+    return make_back(p, cpu, &run, back, e);
 }
 
 /* ---- convolution ---- */
@@ -339,11 +346,13 @@ int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *
 /* ---- pooling, products of matrices ---- */
 
 int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dnn_pool *p,
-             enum pass_kind pass, const struct primitive *forward, struct err *e)
+             enum pass_kind pass, struct err *e)
 {
     static const int train[] = { DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE, 0 };
     static const int infer[] = { DNNL_ARG_SRC, DNNL_ARG_DST, 0 };
-    static const int back[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, 0 };
+    static const int from_gy[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, 0 };
+    const dnnl_alg_kind_t max = dnnl_pooling_max;
+    dnnl_prop_kind_t kind = p->train ? dnnl_forward_training : dnnl_forward_inference;
     int block = p->layout ? p->layout->block : 1;
     dnnl_memory_desc_t x = tensor_in(p->in, block), y = tensor_in(p->out, block);
     dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride + p->size - p->in.h - p->before;
@@ -351,22 +360,15 @@ int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dn
     dnnl_dims_t stride = { p->stride, p->stride }, window = { p->size, p->size },
                 before = { p->before, p->before };
     dnnl_dims_t behind = { below > 0 ? below : 0, right > 0 ? right : 0 };
-    dnnl_pooling_desc_t d;
-    dnnl_status_t s;
-    if (pass == PASS_DATA)
-        s = dnnl_pooling_backward_desc_init(&d, dnnl_pooling_max, &x, &y, stride, window, before, behind);
-    else
-        s = dnnl_pooling_forward_desc_init(
-            &d, pass == PASS_INFER ? dnnl_forward_inference : dnnl_forward_training, dnnl_pooling_max, &x, &y,
-            stride, window, before, behind);
-    TRY(status(s, "this pooling", e));
-    struct recipe r = { .desc = &d,
-                        .forward = forward,
-                        .args = pass == PASS_DATA    ? back
-                                : pass == PASS_INFER ? infer
-                                                     : train,
-                        .what = "this pooling" };
-    return make(primitive, cpu, &r, e);
+    dnnl_pooling_desc_t first, second;
+    struct recipe run = { .desc = &first, .args = p->train ? train : infer, .what = "this pooling" },
+                  back = { .desc = &second, .args = from_gy, .what = "this pooling" };
+    TRY(status(dnnl_pooling_forward_desc_init(&first, kind, max, &x, &y, stride, window, before, behind),
+               run.what, e));
+    if (pass == PASS_FORWARD) return make(primitive, cpu, &run, e);
+    TRY(status(dnnl_pooling_backward_desc_init(&second, max, &x, &y, stride, window, before, behind),
+               back.what, e));
+    return make_back(primitive, cpu, &run, back, e);
 }
 
 int dnn_gemm(const struct cpu *cpu, int ta, int tb, size_t m, size_t n, size_t k, const float *a,

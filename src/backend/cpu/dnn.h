@@ -32,7 +32,7 @@ int dnn_same_weights(const struct layout *, const struct layout *);
 size_t dnn_weight_bytes(const struct layout *);
 
 /* A pass of an operation. */
-enum pass_kind { PASS_TRAIN, PASS_INFER, PASS_DATA, PASS_WEIGHTS };
+enum pass_kind { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS };
 
 /* Convolution. Arguments of the forward pass: x, w, bias, y; PASS_DATA: gy, w, gx; PASS_WEIGHTS: x, gy, gw.
  * forward: the primitive of the forward pass, for the backward ones. */
@@ -59,15 +59,15 @@ struct layout dnn_host_weights(const struct dnn_conv *);
 int dnn_eltwise_known(enum act);
 int dnn_eltwise(struct primitive *, const struct cpu *, enum act, size_t n, enum pass_kind, struct err *);
 
-/* Maximum pooling. Arguments: PASS_TRAIN x, y, mask; PASS_INFER x, y; PASS_DATA gy, gx, mask. */
+/* Maximum pooling. Arguments: x, y, and to train a mask; PASS_DATA: gy, gx, mask. */
 struct dnn_pool {
+    int train;
     struct shape in, out;
     const struct layout *layout; /* of x and y */
     int size, stride;
     int before; /* rows above, and columns to the left of the map, that the first window covers */
 };
-int dnn_pool(struct primitive *, const struct cpu *, const struct dnn_pool *, enum pass_kind,
-             const struct primitive *forward, struct err *);
+int dnn_pool(struct primitive *, const struct cpu *, const struct dnn_pool *, enum pass_kind, struct err *);
 
 /* C (m x n) = A B + beta C, row-major without gaps; ta, tb: that matrix is stored transposed. */
 int dnn_gemm(const struct cpu *, int ta, int tb, size_t m, size_t n, size_t k, const float *a, const float *b,

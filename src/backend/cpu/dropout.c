@@ -10,16 +10,16 @@ struct dropout {
     uint64_t key;
 };
 
-static int dropout_plan(struct backend *be, const struct dropout_desc *d, struct tensor *out,
-                        struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct dropout_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    TRY(op_plan_init(plan, sizeof(struct dropout), e));
-    *(struct dropout *)plan->self = (struct dropout){ cpu_of(be),
-                                                      format_of(d->in->shape, d->in->layout),
-                                                      (size_t)d->in->shape.n,
-                                                      (size_t)d->rows_back,
-                                                      d->probability,
-                                                      d->key };
+    TRY(op_plan_init(p, sizeof(struct dropout), e));
+    *(struct dropout *)p->self = (struct dropout){ cpu_of(be),
+                                                   format_of(d->in->shape, d->in->layout),
+                                                   (size_t)d->in->shape.n,
+                                                   (size_t)d->rows_back,
+                                                   d->probability,
+                                                   d->key };
     return format_tensor(out, d->in->layout, e);
 }
 
@@ -84,22 +84,17 @@ static int mask_all(const struct dropout *s, size_t rows, const struct step_stat
     return OK;
 }
 
-static int dropout_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                           void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
-    const struct dropout *s = plan->self;
+    const struct dropout *s = p->self;
     return mask_all(s, s->rows, context->state, x, y, 0);
 }
 
-static int dropout_backward(const struct op_plan *plan, const struct op_context *context, const void *gy,
-                            void *gx, int add)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *gy, void *gx,
+                    int add)
 {
-    const struct dropout *s = plan->self;
+    const struct dropout *s = p->self;
     return mask_all(s, s->rows_back, context->state, gy, gx, add);
 }
 
-const struct dropout_ops cpu_dropout = {
-    .plan = dropout_plan,
-    .forward = dropout_forward,
-    .backward = dropout_backward,
-};
+const struct dropout_ops cpu_dropout = { plan, forward, backward };

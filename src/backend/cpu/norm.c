@@ -170,7 +170,6 @@ INLINE void measure_piece(const struct job *k, const struct piece *piece, const 
 {
     const struct geometry *g = &k->s->g;
     lanes sum[2] = { { 0 } }, squares[2] = { { 0 } }, v, start;
-    (void)of;
     get(&start, k->x + piece->at, piece->width);
     for (size_t r = 0; r < piece->rows; r++)
         for (size_t i = 0; i < piece->count; i++) {
@@ -293,12 +292,11 @@ static void move_running(const struct norm *s, const float *stats, double bn_mom
 
 static const struct steps forward_steps = { measure, settle_moments, normalise };
 
-static int norm_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                        const void *addend, const real *scale, const real *bias, real *mean, real *var,
-                        double bn_momentum, void *kept, void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
+                   const void *addend, const real *scale, const real *bias, real *mean, real *var,
+                   double bn_momentum, void *kept, void *y)
 {
-    (void)addend;
-    const struct norm *s = plan->self;
+    const struct norm *s = p->self;
     struct job k = { .s = s, .x = x, .scale = scale, .bias = bias, .y = y, .steps = &forward_steps };
     if (!s->train) {
         k.half = s->half[0];
@@ -409,12 +407,11 @@ CPU_CLONES static void differentiate(const struct job *k, size_t strip, struct h
 
 static const struct steps backward_steps = { sum_gradients, settle_gradients, differentiate };
 
-static int norm_backward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                         const void *y, const real *scale, const void *kept, const void *gy, void *gx,
-                         void *gaddend, real *gscale, real *gbias)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
+                    const real *scale, const void *kept, const void *gy, void *gx, void *gaddend,
+                    real *gscale, real *gbias)
 {
-    (void)y, (void)scale, (void)gaddend; /* forward has kept what it needs of y and scale */
-    const struct norm *s = plan->self;
+    const struct norm *s = p->self;
     struct job k = { .s = s,
                      .x = x,
                      .gy = gy,
@@ -435,18 +432,14 @@ static int norm_backward(const struct op_plan *plan, const struct op_context *co
 
 /* ---- plan ---- */
 
-static int norm_plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *plan,
-                     struct err *e)
+static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
     size_t n = (size_t)d->in->shape.n, first = (size_t)d->rows_s1;
     int halves = d->train ? d->splits : 1;
-    TRY(op_plan_init(plan, sizeof(struct norm), e));
-    if (halves == SPLITS && (d->rows_s1 < 1 || first >= n))
-        return fail(e, E_ARG,
-                    "batch normalisation of two halves: the first has %d of %zu rows, both need one",
-                    d->rows_s1, n);
+    TRY(op_plan_init(p, sizeof(struct norm), e));
     TRY(format_tensor(out, d->in->layout, e));
-    struct norm *s = plan->self;
+    struct norm *s = p->self;
     *s = (struct norm){ .cpu = cpu_of(be),
                         .g = geometry_of(d->in),
                         .half = { { 0, halves == SPLITS ? first : n }, { first, n } },
@@ -457,19 +450,15 @@ static int norm_plan(struct backend *be, const struct norm_desc *d, struct tenso
     const struct geometry *g = &s->g;
     s->vector = (g->c + LANES - 1) / LANES * LANES;
     s->streamed = out->bytes >= STREAMED && g->stride == LANES && !g->tail;
-    plan->fused = s->relu || d->act == ACT_LINEAR;
+    p->fused = s->relu || d->act == ACT_LINEAR;
     if (!d->train) {
-        plan->scratch_bytes = KEPT * s->vector * sizeof(float);
+        p->scratch_bytes = KEPT * s->vector * sizeof(float);
         return OK;
     }
-    plan->kept_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
-    scratch_reserve(&plan->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
-    s->at_made = scratch_reserve(&plan->scratch_bytes, MADE * s->vector * sizeof(float));
+    p->kept_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
+    scratch_reserve(&p->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
+    s->at_made = scratch_reserve(&p->scratch_bytes, MADE * s->vector * sizeof(float));
     return OK;
 }
 
-const struct norm_ops cpu_norm = {
-    .plan = norm_plan,
-    .forward = norm_forward,
-    .backward = norm_backward,
-};
+const struct norm_ops cpu_norm = { .plan = plan, .forward = forward, .backward = backward };

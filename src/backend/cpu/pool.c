@@ -10,57 +10,42 @@ struct pool {
     size_t at_gx;               /* in scratch: the gradient before it is added */
 };
 
-/* Where the arguments stand: see dnn_pool. */
-enum { TRAIN_MASK = 2 };
-
-static void pool_release(void *self)
+static void release(void *self)
 {
     struct pool *s = self;
     primitive_destroy(&s->run);
     primitive_destroy(&s->back);
 }
 
-/* The backward pass over fewer rows needs a forward primitive of that many rows to be made from; the
- * workspace of the real one begins with the same rows. */
-static int plan_back(struct pool *s, struct dnn_pool p, int rows_back, struct err *e)
-{
-    struct primitive hint;
-    p.in.n = p.out.n = rows_back;
-    TRY(dnn_pool(&hint, s->cpu, &p, PASS_TRAIN, NULL, e));
-    int rc = dnn_pool(&s->back, s->cpu, &p, PASS_DATA, &hint, e);
-    primitive_destroy(&hint);
-    return rc;
-}
-
-static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct op_plan *plan,
+/* Backward may be over fewer rows: the mask begins with theirs. */
+static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct op_plan *p,
                     struct err *e)
 {
-    struct dnn_pool p = { d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
-    TRY(dnn_pool(&s->run, s->cpu, &p, d->train ? PASS_TRAIN : PASS_INFER, NULL, e));
-    if (!d->train) {
-        plan->scratch_bytes = s->run.scratch_bytes;
-        return OK;
+    struct dnn_pool c = { d->train, d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
+    TRY(dnn_pool(&s->run, s->cpu, &c, PASS_FORWARD, e));
+    if (d->train) {
+        p->kept_bytes = primitive_arg_bytes(&s->run, 2);
+        c.in.n = c.out.n = d->rows_back;
+        TRY(dnn_pool(&s->back, s->cpu, &c, PASS_DATA, e));
     }
-    plan->kept_bytes = primitive_arg_bytes(&s->run, TRAIN_MASK);
-    TRY(plan_back(s, p, d->rows_back, e));
-    scratch_reserve(&plan->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
-    s->at_gx = scratch_reserve(&plan->scratch_bytes, s->rows_back * s->in.row * sizeof(float));
+    scratch_reserve(&p->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
+    if (d->train) s->at_gx = scratch_reserve(&p->scratch_bytes, s->rows_back * s->in.row * sizeof(float));
     return OK;
 }
 
-static int pool_plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *plan,
-                     struct err *e)
+static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    TRY(op_plan_init(plan, sizeof(struct pool), e));
+    TRY(op_plan_init(p, sizeof(struct pool), e));
     TRY(format_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
-    struct pool *s = plan->self;
-    plan->release = pool_release;
-    s->cpu = cpu_of(be);
-    s->kind = d->kind;
-    s->in = format_of(d->in->shape, d->in->layout);
-    s->rows = (size_t)d->in->shape.n;
-    s->rows_back = (size_t)d->rows_back;
-    return d->kind == POOL_MAX ? plan_max(s, d, out, plan, e) : OK;
+    struct pool *s = p->self;
+    p->release = release;
+    *s = (struct pool){ .cpu = cpu_of(be),
+                        .kind = d->kind,
+                        .in = format_of(d->in->shape, d->in->layout),
+                        .rows = (size_t)d->in->shape.n,
+                        .rows_back = (size_t)d->rows_back };
+    return d->kind == POOL_MAX ? plan_max(s, d, out, p, e) : OK;
 }
 
 /* ---- average over the map: dense n, c, 1, 1 on the other side ---- */
@@ -110,20 +95,20 @@ static void spread_rows(void *ctx, size_t first, size_t last)
         }
 }
 
-static int pool_forward(const struct op_plan *plan, const struct op_context *context, const void *x, void *y,
-                        void *kept)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y,
+                   void *kept)
 {
-    const struct pool *s = plan->self;
+    const struct pool *s = p->self;
     if (s->kind == POOL_MAX) return primitive_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
     struct average k = { &s->in, x, y, 0 };
     parallel_for(s->cpu, s->rows, 1, average_rows, &k);
     return OK;
 }
 
-static int pool_backward(const struct op_plan *plan, const struct op_context *context, const void *kept,
-                         const void *gy, void *gx, int add)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *kept,
+                    const void *gy, void *gx, int add)
 {
-    const struct pool *s = plan->self;
+    const struct pool *s = p->self;
     if (s->kind == POOL_AVERAGE) {
         struct average k = { &s->in, gy, gx, add };
         parallel_for(s->cpu, s->rows_back, 1, spread_rows, &k);
@@ -136,8 +121,4 @@ static int pool_backward(const struct op_plan *plan, const struct op_context *co
     return OK;
 }
 
-const struct pool_ops cpu_pool = {
-    .plan = pool_plan,
-    .forward = pool_forward,
-    .backward = pool_backward,
-};
+const struct pool_ops cpu_pool = { plan, forward, backward };

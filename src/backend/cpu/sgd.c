@@ -10,11 +10,11 @@ struct sgd {
     struct sgd_item item[];
 };
 
-static int sgd_plan(struct backend *be, const struct sgd_desc *d, struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct sgd_desc *d, struct op_plan *p, struct err *e)
 {
     size_t items = (size_t)d->n * sizeof *d->item;
-    TRY(op_plan_init(plan, sizeof(struct sgd) + items, e));
-    struct sgd *s = plan->self;
+    TRY(op_plan_init(p, sizeof(struct sgd) + items, e));
+    struct sgd *s = p->self;
     *s = (struct sgd){ cpu_of(be), d->momentum, d->average, d->n };
     if (d->n) memcpy(s->item, d->item, items);
     return OK;
@@ -40,9 +40,9 @@ CPU_CLONES static void update_range(const struct update *k, size_t from, size_t 
 
 static void update_part(void *ctx, size_t from, size_t to) { update_range(ctx, from, to); }
 
-static int sgd_update(const struct op_plan *plan, const struct step_state *state)
+static int update(const struct op_plan *p, const struct step_state *state)
 {
-    const struct sgd *s = plan->self;
+    const struct sgd *s = p->self;
     for (int i = 0; i < s->n; i++) {
         const struct sgd_item *item = &s->item[i];
         struct update k = { item->w,
@@ -81,9 +81,9 @@ static void scan_part(void *ctx, size_t from, size_t to)
     if (any_bad(k->x + from, to - from)) atomic_store(&k->bad, 1);
 }
 
-static int sgd_check(const struct op_plan *plan, int *bad)
+static int check(const struct op_plan *p, int *bad)
 {
-    const struct sgd *s = plan->self;
+    const struct sgd *s = p->self;
     *bad = -1;
     for (int i = 0; i < s->n && *bad < 0; i++) {
         struct scan k = { .x = s->item[i].g };
@@ -93,8 +93,4 @@ static int sgd_check(const struct op_plan *plan, int *bad)
     return OK;
 }
 
-const struct sgd_ops cpu_sgd = {
-    .plan = sgd_plan,
-    .update = sgd_update,
-    .check = sgd_check,
-};
+const struct sgd_ops cpu_sgd = { .plan = plan, .update = update, .check = check };

@@ -10,6 +10,9 @@
 #define BACKEND_CPU_SHARE_H
 #include "backend/backend.h"
 
+/* The signatures are every backend's: not every operation looks at all arguments. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 _Static_assert(sizeof(real) == sizeof(float), "oneDNN computes in float: build with ONEDNN=0 for double");
 
 struct cpu {

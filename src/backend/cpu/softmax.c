@@ -12,27 +12,24 @@ struct softmax {
     size_t at_loss; /* in scratch: a loss a row, so that their sum has one order whatever the threads */
 };
 
-static int softmax_plan(struct backend *be, const struct softmax_desc *d, struct tensor *out,
-                        struct op_plan *plan, struct err *e)
+static int plan(struct backend *be, const struct softmax_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    TRY(op_plan_init(plan, sizeof(struct softmax), e));
-    size_t inputs = shape_row(d->in->shape);
-    if (d->groups < 1 || inputs % (size_t)d->groups)
-        return fail(e, E_ARG, "softmax: groups=%d does not divide the %zu inputs", d->groups, inputs);
-    TRY(format_tensor(out, NULL, e));
-    struct softmax *s = plan->self;
     struct shape shape = d->in->shape;
+    TRY(op_plan_init(p, sizeof(struct softmax), e));
+    TRY(format_tensor(out, NULL, e));
+    struct softmax *s = p->self;
     *s = (struct softmax){ .cpu = cpu_of(be),
                            .in = format_of(shape, d->in->layout),
                            .dense = format_of(shape, NULL),
+                           .flat = format_same(shape, d->in->layout, NULL),
                            .rows = (size_t)shape.n,
                            .rows_back = (size_t)d->rows_back,
-                           .group = inputs / (size_t)d->groups,
+                           .group = shape_row(shape) / (size_t)d->groups,
                            .temperature = d->temperature,
                            .smooth = d->smooth };
-    s->flat = format_same(shape, d->in->layout, NULL);
-    if (!s->flat) scratch_reserve(&plan->scratch_bytes, s->dense.row * s->rows * sizeof(float));
-    s->at_loss = scratch_reserve(&plan->scratch_bytes, s->rows * sizeof(double));
+    if (!s->flat) scratch_reserve(&p->scratch_bytes, s->dense.row * s->rows * sizeof(float));
+    s->at_loss = scratch_reserve(&p->scratch_bytes, s->rows * sizeof(double));
     return OK;
 }
 
@@ -87,34 +84,24 @@ static void forward_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-static int labels_valid(const struct softmax *s, const int *label, int scored)
+static int forward(const struct op_plan *made, const struct op_context *context, const void *x, void *p,
+                   double *loss)
 {
-    for (int n = 0; label && n < scored; n++)
-        if (label[n] < 0 || (size_t)label[n] >= s->dense.row) return 0;
-    return scored >= 0 && (size_t)scored <= s->rows;
-}
-
-static int softmax_forward(const struct op_plan *plan, const struct op_context *context, const void *x,
-                           void *p, double *loss)
-{
-    const struct softmax *s = plan->self;
-    const int *label = context->label, scored = context->scored;
-    void *scratch = context->scratch;
-    if (!labels_valid(s, label, scored)) return E_ARG;
+    const struct softmax *s = made->self;
     struct job k = { .s = s,
                      .x = x,
                      .to = p,
-                     .label = label,
-                     .scored = (size_t)scored,
-                     .loss = scratch_at(scratch, s->at_loss) };
+                     .label = context->label,
+                     .scored = (size_t)context->scored,
+                     .loss = scratch_at(context->scratch, s->at_loss) };
     if (!s->flat) {
-        format_reorder(s->cpu, s->rows, &s->in, x, &s->dense, scratch, 0);
-        k.x = scratch;
+        format_reorder(s->cpu, s->rows, &s->in, x, &s->dense, context->scratch, 0);
+        k.x = context->scratch;
     }
     parallel_for(s->cpu, s->rows, 1, forward_rows, &k);
-    if (!label) return OK;
+    if (!k.label) return OK;
     *loss = 0;
-    for (int n = 0; n < scored; n++) *loss += k.loss[n];
+    for (size_t n = 0; n < k.scored; n++) *loss += k.loss[n];
     return OK;
 }
 
@@ -144,27 +131,20 @@ static void backward_rows(void *ctx, size_t first, size_t last)
     }
 }
 
-static int softmax_backward(const struct op_plan *plan, const struct op_context *context, const void *p,
-                            const void *gy, void *gx, int add)
+static int backward(const struct op_plan *made, const struct op_context *context, const void *p,
+                    const void *gy, void *gx, int add)
 {
-    const struct softmax *s = plan->self;
-    const int *label = context->label, scored = context->scored;
-    void *scratch = context->scratch;
-    if (!labels_valid(s, label, scored)) return E_ARG;
+    const struct softmax *s = made->self;
     struct job k = { .s = s,
                      .x = p,
                      .gy = gy,
-                     .to = s->flat ? gx : scratch,
-                     .label = label,
-                     .scored = (size_t)scored,
+                     .to = s->flat ? gx : context->scratch,
+                     .label = context->label,
+                     .scored = (size_t)context->scored,
                      .add = s->flat && add };
     parallel_for(s->cpu, s->rows_back, 1, backward_rows, &k);
-    if (!s->flat) format_reorder(s->cpu, s->rows_back, &s->dense, scratch, &s->in, gx, add);
+    if (!s->flat) format_reorder(s->cpu, s->rows_back, &s->dense, context->scratch, &s->in, gx, add);
     return OK;
 }
 
-const struct softmax_ops cpu_softmax = {
-    .plan = softmax_plan,
-    .forward = softmax_forward,
-    .backward = softmax_backward,
-};
+const struct softmax_ops cpu_softmax = { plan, forward, backward };
