@@ -5,30 +5,23 @@
 
 /* One loop for each activation, which is then a constant to the compiler: the switch in scalar.h disappears,
  * and the simple ones become vector code. The others call the C library for each number. */
-#define SIMPLE_ACTS(X)                                                                                       \
+#define EACH_ACT(X)                                                                                          \
     X(ACT_LINEAR)                                                                                            \
     X(ACT_RELU)                                                                                              \
-    X(ACT_RELU6)                                                                                             \
-    X(ACT_LEAKY) X(ACT_RELIE) X(ACT_RAMP) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN) X(ACT_LHTAN)
-#define OTHER_ACTS(X)                                                                                        \
-    X(ACT_LOGISTIC)                                                                                          \
-    X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU) X(ACT_SELU) X(ACT_GELU) X(ACT_SWISH) X(ACT_MISH) X(ACT_STAIR)
-
-#define CASE(A, pragma, statement)                                                                           \
+    X(ACT_RELU6) X(ACT_LEAKY) X(ACT_RELIE) X(ACT_RAMP) X(ACT_LOGISTIC) X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU)   \
+        X(ACT_SELU) X(ACT_GELU) X(ACT_SWISH) X(ACT_MISH) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN)         \
+            X(ACT_LHTAN) X(ACT_STAIR)
+#define CASE(A, statement)                                                                                   \
     case A:                                                                                                  \
-        pragma for (size_t i = 0; i < n; i++) statement;                                                     \
+        _Pragma("omp simd") for (size_t i = 0; i < n; i++) statement;                                        \
         break;
-#define SIMD            _Pragma("omp simd")
-#define MAP(A)          CASE(A, SIMD, y[i] = act_apply(A, x[i]))
-#define MAP_OTHER(A)    CASE(A, , y[i] = act_apply(A, x[i]))
-#define GRAD_Y(A)       CASE(A, SIMD, gx[i] = gy[i] * act_slope_y(A, y[i]))
-#define GRAD_Y_OTHER(A) CASE(A, , gx[i] = gy[i] * act_slope_y(A, y[i]))
+#define MAP(A)    CASE(A, y[i] = act_apply(A, x[i]))
+#define GRAD_Y(A) CASE(A, gx[i] = gy[i] * act_slope_y(A, y[i]))
 
 CPU_CLONES static void map(enum act act, size_t n, const float *x, float *y)
 {
     switch (act) {
-        SIMPLE_ACTS(MAP)
-        OTHER_ACTS(MAP_OTHER)
+        EACH_ACT(MAP)
     case ACT_COUNT: break;
     }
 }
@@ -36,8 +29,7 @@ CPU_CLONES static void map(enum act act, size_t n, const float *x, float *y)
 CPU_CLONES static void grad_y(enum act act, size_t n, const float *y, const float *gy, float *gx)
 {
     switch (act) {
-        SIMPLE_ACTS(GRAD_Y)
-        OTHER_ACTS(GRAD_Y_OTHER)
+        EACH_ACT(GRAD_Y)
     case ACT_COUNT: break;
     }
 }
@@ -53,19 +45,19 @@ void act_map(enum act act, size_t n, const float *x, float *y)
     if (act != ACT_LINEAR || x != y) map(act, n, x, y);
 }
 
-void act_grad(enum act act, size_t n, const float *x, const float *y, const float *gy, float *gx)
+void act_grad(enum act act, size_t n, const float *z, const float *gy, float *gx)
 {
     if (act_from_output(act))
-        grad_y(act, n, y, gy, gx);
+        grad_y(act, n, z, gy, gx);
     else
-        grad_x(act, n, x, gy, gx);
+        grad_x(act, n, z, gy, gx);
 }
 
 /* ---- by all threads ---- */
 
 struct elements {
     enum act act;
-    const float *x, *y, *gy;
+    const float *from, *gy;
     float *to;
     int add;
 };
@@ -73,12 +65,12 @@ struct elements {
 static void map_part(void *ctx, size_t from, size_t to)
 {
     const struct elements *k = ctx;
-    act_map(k->act, to - from, k->x + from, k->to + from);
+    act_map(k->act, to - from, k->from + from, k->to + from);
 }
 
 void act_map_all(const struct cpu *cpu, enum act act, size_t n, const float *x, float *y)
 {
-    struct elements k = { .act = act, .x = x, .to = y };
+    struct elements k = { .act = act, .from = x, .to = y };
     if (act != ACT_LINEAR || x != y) parallel_for(cpu, n, PIECE, map_part, &k);
 }
 
@@ -88,16 +80,15 @@ static void grad_part(void *ctx, size_t from, size_t to)
     float piece[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = min_size(PIECE, to - at);
-        act_grad(k->act, n, k->x ? k->x + at : NULL, k->y ? k->y + at : NULL, k->gy + at,
-                 k->add ? piece : k->to + at);
+        act_grad(k->act, n, k->from + at, k->gy + at, k->add ? piece : k->to + at);
         if (k->add) accumulate(n, piece, k->to + at);
     }
 }
 
-void act_grad_all(const struct cpu *cpu, enum act act, size_t n, const float *x, const float *y,
-                  const float *gy, float *gx, int add)
+void act_grad_all(const struct cpu *cpu, enum act act, size_t n, const float *z, const float *gy, float *gx,
+                  int add)
 {
-    struct elements k = { act, x, y, gy, gx, add };
+    struct elements k = { act, z, gy, gx, add };
     if (act != ACT_LINEAR || add || gx != gy) parallel_for(cpu, n, PIECE, grad_part, &k);
 }
 
@@ -185,13 +176,13 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 {
     const struct activation *s = p->self;
     size_t n = s->rows_back * s->format.row;
+    const void *z = act_from_output(s->act) ? y : x;
     if (!s->back.handle) {
-        act_grad_all(s->cpu, s->act, n, x, y, gy, gx, add);
+        act_grad_all(s->cpu, s->act, n, z, gy, gx, add);
         return OK;
     }
     void *to = add ? scratch_at(context->scratch, s->at_gx) : gx;
-    TRY(primitive_run(&s->back, (const void *[]){ act_from_output(s->act) ? y : x, gy, to },
-                      context->scratch));
+    TRY(primitive_run(&s->back, (const void *[]){ z, gy, to }, context->scratch));
     if (add) accumulate_all(s->cpu, n, to, gx);
     return OK;
 }

@@ -5,10 +5,9 @@
 
 struct add {
     const struct cpu *cpu;
-    size_t rows, rows_back;
-    enum act act;
+    struct add_desc desc;
     float alpha, beta;
-    int add_a, add_b;
+    size_t rows, rows_back;
     size_t a_width, b_width;         /* columns of the maps */
     size_t up, down;                 /* see add_factors */
     struct memory_format of_a, of_b; /* the result has that of a */
@@ -20,25 +19,21 @@ struct add {
 
 static size_t numbers(const struct add *s, size_t rows) { return rows * s->of_a.row; }
 
-/* ---- plan ---- */
-
 static int plan(struct backend *be, const struct add_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    TRY(op_plan_init(p, sizeof(struct add), e));
     struct shape a = d->a->shape, b = d->b->shape;
     int up, down;
-    add_factors(a, b, &up, &down);
+    TRY(op_plan_init(p, sizeof(struct add), e));
     TRY(format_tensor(out, d->a->layout, e));
+    add_factors(a, b, &up, &down);
     struct add *s = p->self;
     *s = (struct add){ .cpu = cpu_of(be),
-                       .rows = (size_t)a.n,
-                       .rows_back = (size_t)d->rows_back,
-                       .act = d->act,
+                       .desc = *d,
                        .alpha = (float)d->alpha,
                        .beta = (float)d->beta,
-                       .add_a = d->add_a,
-                       .add_b = d->add_b,
+                       .rows = (size_t)a.n,
+                       .rows_back = (size_t)d->rows_back,
                        .a_width = (size_t)a.w,
                        .b_width = (size_t)b.w,
                        .up = (size_t)up,
@@ -76,8 +71,7 @@ CPU_CLONES static void put_scaled(size_t n, float factor, const float *x, float 
 struct elements {
     const struct add *s;
     const float *a, *b, *gy;
-    const float *y_in; /* backward: the result of forward */
-    float *y, *ga, *gb;
+    float *y, *ga, *gb; /* y: written forward, read backward */
     int add_b;
 };
 
@@ -88,7 +82,7 @@ static void forward_part(void *ctx, size_t from, size_t to)
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = min_size(PIECE, to - at);
         add_scaled(n, s->alpha, k->a + at, s->beta, k->b + at, k->y + at);
-        act_map(s->act, n, k->y + at, k->y + at);
+        act_map(s->desc.act, n, k->y + at, k->y + at);
     }
 }
 
@@ -99,35 +93,28 @@ static void backward_part(void *ctx, size_t from, size_t to)
     float g[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = min_size(PIECE, to - at);
-        act_grad(s->act, n, NULL, k->y_in + at, k->gy + at, g);
-        if (k->ga) put_scaled(n, s->alpha, g, k->ga + at, s->add_a);
+        act_grad(s->desc.act, n, k->y + at, k->gy + at, g);
+        if (k->ga) put_scaled(n, s->alpha, g, k->ga + at, s->desc.add_a);
         if (k->gb) put_scaled(n, s->beta, g, k->gb + at, k->add_b);
     }
 }
 
 static void forward_same(const struct add *s, const float *a, const float *b, float *y, void *scratch)
 {
-    struct elements k = { .s = s, .a = a, .b = b, .y = y };
-    if (s->reorder_b) {
-        float *reordered = scratch_at(scratch, s->at_b);
-        format_reorder(s->cpu, s->rows, &s->of_b, b, &s->of_a, reordered, 0);
-        k.b = reordered;
-    }
+    float *reordered = scratch_at(scratch, s->at_b);
+    struct elements k = { .s = s, .a = a, .b = s->reorder_b ? reordered : b, .y = y };
+    if (s->reorder_b) format_reorder(s->cpu, s->rows, &s->of_b, b, &s->of_a, reordered, 0);
     parallel_for(s->cpu, numbers(s, s->rows), PIECE, forward_part, &k);
 }
 
 static void backward_same(const struct add *s, const float *y, const float *gy, float *ga, float *gb,
                           void *scratch)
 {
+    struct elements k = { .s = s, .y = (float *)y, .gy = gy, .ga = ga, .gb = gb, .add_b = s->desc.add_b };
     int reorder = s->reorder_b && gb;
-    struct elements k = { .s = s,
-                          .y_in = y,
-                          .gy = gy,
-                          .ga = ga,
-                          .gb = reorder ? scratch_at(scratch, s->at_b) : gb,
-                          .add_b = !reorder && s->add_b };
+    if (reorder) k.gb = scratch_at(scratch, s->at_b), k.add_b = 0;
     parallel_for(s->cpu, numbers(s, s->rows_back), PIECE, backward_part, &k);
-    if (reorder) format_reorder(s->cpu, s->rows_back, &s->of_a, k.gb, &s->of_b, gb, s->add_b);
+    if (reorder) format_reorder(s->cpu, s->rows_back, &s->of_a, k.gb, &s->of_b, gb, s->desc.add_b);
 }
 
 /* ---- addition on the overlap of unequal shapes ---- */
@@ -163,21 +150,21 @@ static void forward_overlap(const struct add *s, const float *a, const float *b,
     struct overlap k = { s, y, b, s->alpha, s->beta, 0, 1 };
     if (y != a) memcpy(y, a, numbers(s, s->rows) * sizeof *y);
     parallel_for(s->cpu, s->rows, 1, overlap_rows, &k);
-    act_map_all(s->cpu, s->act, numbers(s, s->rows), y, y);
+    act_map_all(s->cpu, s->desc.act, numbers(s, s->rows), y, y);
 }
 
 static void backward_overlap(const struct add *s, const float *y, const float *gy, float *ga, float *gb,
                              void *scratch)
 {
     size_t n = numbers(s, s->rows_back);
-    if (s->act != ACT_LINEAR) {
+    if (s->desc.act != ACT_LINEAR) {
         float *g = scratch_at(scratch, s->at_g);
-        act_grad_all(s->cpu, s->act, n, NULL, y, gy, g, 0);
+        act_grad_all(s->cpu, s->desc.act, n, y, gy, g, 0);
         gy = g;
     }
     if (ga) {
         struct overlap k = { s, ga, gy, 1, s->alpha - 1, 0, 0 };
-        if (s->add_a)
+        if (s->desc.add_a)
             accumulate_all(s->cpu, n, gy, ga);
         else
             memcpy(ga, gy, n * sizeof *ga);
@@ -185,7 +172,7 @@ static void backward_overlap(const struct add *s, const float *y, const float *g
     }
     if (gb) {
         struct overlap k = { s, gb, gy, 1, s->beta, 1, 0 };
-        if (!s->add_b) memset(gb, 0, s->rows_back * s->of_b.row * sizeof *gb);
+        if (!s->desc.add_b) memset(gb, 0, s->rows_back * s->of_b.row * sizeof *gb);
         parallel_for(s->cpu, s->rows_back, 1, overlap_rows, &k);
     }
 }
@@ -198,7 +185,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         forward_same(s, a, b, y, context->scratch);
     else
         forward_overlap(s, a, b, y);
-    if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->of_a, s->rows, y);
+    if (act_apply(s->desc.act, 0) != 0) format_pad(s->cpu, &s->of_a, s->rows, y);
     return OK;
 }
 

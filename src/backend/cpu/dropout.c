@@ -4,22 +4,15 @@
 
 struct dropout {
     const struct cpu *cpu;
+    struct dropout_desc desc;
     struct memory_format format;
-    size_t rows, rows_back;
-    double probability;
-    uint64_t key;
 };
 
 static int plan(struct backend *be, const struct dropout_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct dropout), e));
-    *(struct dropout *)p->self = (struct dropout){ cpu_of(be),
-                                                   format_of(d->in->shape, d->in->layout),
-                                                   (size_t)d->in->shape.n,
-                                                   (size_t)d->rows_back,
-                                                   d->probability,
-                                                   d->key };
+    *(struct dropout *)p->self = (struct dropout){ cpu_of(be), *d, format_of(d->in->shape, d->in->layout) };
     return format_tensor(out, d->in->layout, e);
 }
 
@@ -49,52 +42,50 @@ CPU_CLONES static void mask_run(const struct mask *k, uint64_t e, size_t n, cons
     }
 }
 
-/* Part i is block i % blocks of row i / blocks. A dense row is one part and one run. */
+/* Part i is block i % blocks of row i / blocks: a run a pixel. A dense row is one part and one run. */
 static void mask_parts(void *ctx, size_t first, size_t last)
 {
     const struct mask *k = ctx;
     const struct memory_format *f = k->format;
-    size_t part = f->block == 1 ? f->row : f->block * f->hw, blocks = f->row / part;
+    int dense = f->block == 1;
+    size_t part = dense ? f->row : f->block * f->hw, blocks = f->row / part, runs = dense ? 1 : f->hw;
     for (size_t i = first; i < last; i++) {
-        size_t c = i % blocks * f->block, used = min_size(f->c - c, f->block);
+        size_t c = i % blocks * f->block, n = dense ? part : min_size(f->c - c, f->block);
         uint64_t e = (i / blocks * f->c + c) * f->hw;
-        if (f->block == 1) {
-            mask_run(k, e, part, k->x + i * part, k->y + i * part);
-            continue;
-        }
-        for (size_t p = 0; p < f->hw; p++)
-            mask_run(k, e + p, used, k->x + i * part + p * f->block, k->y + i * part + p * f->block);
+        for (size_t p = 0, at = i * part; p < runs; p++, at += f->block)
+            mask_run(k, e + p, n, k->x + at, k->y + at);
     }
 }
 
-static int mask_all(const struct dropout *s, size_t rows, const struct step_state *state, const float *x,
-                    float *y, int add)
+static int mask_all(const struct op_plan *p, const struct step_state *now, int rows, const float *x, float *y,
+                    int add)
 {
-    int dense = s->format.block == 1;
-    struct mask k = { .key = rng_key(s->key, RNG_DROPOUT, state->step),
-                      .step = dense ? 1 : s->format.hw,
-                      .probability = s->probability,
-                      .scale = (float)(1 / (1 - s->probability)),
+    const struct dropout *s = p->self;
+    const struct memory_format *f = &s->format;
+    struct mask k = { .key = rng_key(s->desc.key, RNG_DROPOUT, now->step),
+                      .step = f->block == 1 ? 1 : f->hw,
+                      .probability = s->desc.probability,
+                      .scale = (float)(1 / (1 - s->desc.probability)),
                       .add = add,
-                      .format = &s->format,
+                      .format = f,
                       .x = x,
                       .y = y };
-    parallel_for(s->cpu, rows * (dense ? 1 : s->format.blocks), 1, mask_parts, &k);
-    if (!add) format_pad(s->cpu, &s->format, rows, y);
+    parallel_for(s->cpu, (size_t)rows * (f->block == 1 ? 1 : f->blocks), 1, mask_parts, &k);
+    if (!add) format_pad(s->cpu, f, (size_t)rows, y);
     return OK;
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
     const struct dropout *s = p->self;
-    return mask_all(s, s->rows, context->state, x, y, 0);
+    return mask_all(p, context->state, s->desc.in->shape.n, x, y, 0);
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *gy, void *gx,
                     int add)
 {
     const struct dropout *s = p->self;
-    return mask_all(s, s->rows_back, context->state, gy, gx, add);
+    return mask_all(p, context->state, s->desc.rows_back, gy, gx, add);
 }
 
 const struct dropout_ops cpu_dropout = { plan, forward, backward };
