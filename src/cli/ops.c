@@ -10,15 +10,14 @@ static void print_layers(const struct session *s, const struct program *infer)
     printf("%4s %-14s %-18s %12s %14s %12s %12s\n", "", "layer", "output (w h c)", "parameters",
            "MFLOP/image", "train MiB", "infer MiB");
     for (int i = 0; i < s->net->n; i++) {
-        struct layer_info l;
+        const struct model_layer *l = &s->net->layer[i];
         char shape[48];
-        net_layer_info(s->net, i, &l);
-        snprintf(shape, sizeof shape, "%d x %d x %d", l.out.w, l.out.h, l.out.c);
-        printf("%4d %-14s %-18s %12llu %14.3f %12.3f %12.3f\n", i, l.name, shape,
-               (unsigned long long)l.params, l.flops / 1e6, mib(program_layer_bytes(s->program, i)),
+        snprintf(shape, sizeof shape, "%d x %d x %d", l->out.w, l->out.h, l->out.c);
+        printf("%4d %-14s %-18s %12llu %14.3f %12.3f %12.3f\n", i, l->ops->name, shape,
+               (unsigned long long)l->learnt, l->flops / 1e6, mib(program_layer_bytes(s->program, i)),
                mib(program_layer_bytes(infer, i)));
-        params += l.params;
-        flops += l.flops;
+        params += l->learnt;
+        flops += l->flops;
     }
     printf("\ntrainable parameters: %llu\n", (unsigned long long)params);
     printf("floats in the .weights file: %llu\n", (unsigned long long)weights_floats(s->net));

@@ -47,6 +47,7 @@ static struct param *declare(struct net *n, const struct param *declared)
     if (!p) return NULL;
     *p = *declared;
     if (!m->nparam++) m->param = n->nparam;
+    if (!(p->flags & PARAM_STATE)) m->learnt += p->count;
     n->nparam++;
     return p;
 }

@@ -18,8 +18,9 @@ struct model_layer {
     struct shape out; /* of one row */
     double flops;     /* forward, a row */
     int frozen;       /* stopbackward= here or later: stays as it is */
-    int param;        /* index of the first of its parameters, */
-    int nparam;       /* and how many they are */
+    /* Once a program has declared its parameters: */
+    int param, nparam; /* the index of the first, and how many they are */
+    uint64_t learnt;   /* their numbers that learn */
 };
 
 struct net {

@@ -60,13 +60,3 @@ void net_close(struct net *n)
     cfg_free(n->cfg);
     mem_free(n);
 }
-
-int net_layer_info(const struct net *n, int i, struct layer_info *info)
-{
-    if (i < 0 || i >= n->n) return E_ARG;
-    const struct model_layer *m = &n->layer[i];
-    *info = (struct layer_info){ .name = m->ops->name, .out = m->out, .flops = m->flops };
-    for (int k = m->param; k < m->param + m->nparam; k++)
-        if (!(n->param[k]->flags & PARAM_STATE)) info->params += n->param[k]->count;
-    return OK;
-}

@@ -24,13 +24,4 @@ void net_close(struct net *); /* after its programs; accepts NULL */
  * pixels. *kept: 0 where it cannot, or where they leave too little memory. */
 int net_keep_images(struct net *, const struct images_desc *, int *kept, struct err *);
 
-/* One row per layer, for `darknet ops`. E_ARG: there is no such layer. */
-struct layer_info {
-    const char *name;
-    struct shape out;
-    uint64_t params; /* learnable */
-    double flops;    /* a row, forward */
-};
-int net_layer_info(const struct net *, int i, struct layer_info *);
-
 #endif

@@ -79,7 +79,10 @@ void params_destroy(struct net *n)
     mem_free(n->param);
     n->param = NULL;
     n->nparam = 0;
-    for (int i = 0; n->layer && i < n->n; i++) n->layer[i].param = n->layer[i].nparam = 0;
+    for (int i = 0; n->layer && i < n->n; i++) {
+        n->layer[i].nparam = 0;
+        n->layer[i].learnt = 0;
+    }
 }
 
 static int draws(const struct param *p) { return p->init == INIT_NORMAL || p->init == INIT_UNIFORM; }

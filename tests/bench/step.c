@@ -202,10 +202,7 @@ static void print_ready(const struct contender *c)
         bytes += info.arena + info.scratch + info.fixed;
         params = info.params;
     }
-    for (int i = 0; i < c->net->n; i++) {
-        struct layer_info l;
-        if (!net_layer_info(c->net, i, &l)) flops += l.flops;
-    }
+    for (int i = 0; i < c->net->n; i++) flops += c->net->layer[i].flops;
     printf("ready %.1f %.0f\n", (double)(bytes + params) / (1 << 20), flops);
     fflush(stdout);
 }

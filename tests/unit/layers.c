@@ -22,14 +22,13 @@ static void make(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char cfg[1000];
         struct err e = { 0 };
-        struct layer_info info;
         snprintf(cfg, sizeof cfg, "%s%s[connected]\noutput=2\n[softmax]\n", NET, shapes[i].sections);
         ok(tiny_net(&t, cfg, NULL, &e), &e);
         assert_string_equal(t.notes, "");
-        assert_int_equal(net_layer_info(t.net, t.net->n - 3, &info), OK);
-        assert_int_equal(info.out.c, shapes[i].c);
-        assert_int_equal(info.out.h, shapes[i].h);
-        assert_int_equal(info.out.w, shapes[i].w);
+        struct shape out = t.net->layer[t.net->n - 3].out;
+        assert_int_equal(out.c, shapes[i].c);
+        assert_int_equal(out.h, shapes[i].h);
+        assert_int_equal(out.w, shapes[i].w);
         tiny_close(&t);
     }
 }

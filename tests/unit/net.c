@@ -254,13 +254,9 @@ static void unknown_keys_are_noted(void **state)
 static void overrides(void **state)
 {
     struct err e = { 0 };
-    struct layer_info info;
     (void)state;
     ok(tiny_net(&t, NET(1) CONV(2) CONV(5) HEAD, "convolutional.filters=7", &e), &e);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(net_layer_info(t.net, i, &info), OK);
-        assert_int_equal(info.out.c, 7);
-    }
+    for (int i = 0; i < 2; i++) assert_int_equal(t.net->layer[i].out.c, 7);
     tiny_close(&t);
     ok(tiny_net(&t, NET(1) HEAD, "net.batch=12", &e), &e);
     assert_int_equal(t.net->mini, 12);
