@@ -44,7 +44,7 @@ struct program {
     double extra_seconds;     /* spent in training-only layers in this step */
 };
 
-/* The layers that are not inert, in order: the one after `l` (NULL: the first), or NULL. */
+/* The active layers, those that are not inert, in order: the one after `l` (NULL: the first), or NULL. */
 static inline struct layer *next_active(const struct program *p, const struct layer *l)
 {
     int i = l ? l->index + 1 : 0;
@@ -59,27 +59,32 @@ static inline int backward_step(const struct program *p, int i) { return 2 * p->
 /* With program_desc.guard every item of the arena is followed by so many bytes of this value. */
 enum { GUARD = 64, POISON = 0xa5 };
 
-/* connect.c: who reads whose output, shapes, who writes which gradient first; no plans, no memory. *out is
- * closed by the caller, also after a failure. */
+/* ---- connect.c: who reads whose output, shapes, who writes which gradient first ---- */
+
+/* No plans, no memory. *out is closed by the caller, also after a failure. */
 int connect_program(struct program **out, struct net *, const struct program_desc *, struct err *);
 /* Copies shapes, FLOPs per row and the number of classes into the model. */
 void describe_model(const struct program *, struct net *);
 int program_output(const struct program *); /* the last layer that is not [cost] */
 
-/* builder.c: builds the layers that are not inert, in order, which declare what they need through the
- * functions of struct builder in layer.h. creates: this is the first program of the net, and parameters are
+/* ---- builder.c: what layers declare through the functions of struct builder in layer.h ---- */
+
+/* Builds the active layers, in order. creates: this is the first program of the net, and parameters are
  * declared instead of looked up. */
 int builder_run(struct program *, int creates, struct err *);
 
-/* memory.c, once every layer is planned: decides when tensors and buffers are alive and where they lie, and
- * fills in the sizes. */
+/* ---- memory.c: when tensors and buffers are alive, and where they lie ---- */
+
+/* Once every layer is planned: decides both and fills in the sizes. */
 int memory_plan(struct program *, struct err *);
 /* Allocates and binds. params: bytes that the parameters will take besides. A net that cannot fit is refused
  * before anything is asked for. */
 int memory_allocate(struct program *, size_t params, struct err *);
 
-/* run.c, the passes of steps and of inference: brings a step's images and labels to the device, and in
- * training what changes from step to step; fills *pass. */
+/* ---- run.c: the passes that steps and inference are made of ---- */
+
+/* Brings a step's images and labels to the device, and in training what changes from step to step; fills
+ * *pass. */
 int run_fill(struct program *, const struct step *, struct pass *, struct err *);
 /* check: E_NUMBER, naming the first layer whose output is not finite, if there is one. */
 int run_forward(struct program *, const struct pass *, int check, struct err *);
@@ -87,16 +92,17 @@ int run_backward(struct program *, const struct pass *, struct err *);
 /* The losses of a pass with labels, and their weights, into the layers: from what the device kept of them, or
  * (NULL) from where forward left them, which waits. */
 int run_read_losses(struct program *, const struct pass *, const double *kept);
-/* The losses of the layers, as they stand. */
-struct step_stats run_stats(const struct program *);
-int run_refresh(struct program *, struct err *); /* calls refresh of each layer */
+struct step_stats run_stats(const struct program *); /* the losses of the layers, as they stand */
+int run_refresh(struct program *, struct err *);     /* calls refresh of each layer */
 
-/* async.c, training steps on a device that works on its own. The host submits them and reads their losses
- * later; meanwhile the device keeps the losses of the last steps, follows the CE, and stops by itself at a
- * loss or a gradient that is not finite. Sets p->async where the device can and no layer needs the host. */
+/* ---- async.c: training steps on a device that works on its own ----
+ * The host submits them and reads their losses later; meanwhile the device keeps the losses of the last
+ * steps, follows the CE, and stops by itself at a loss or a gradient that is not finite. */
+
+enum { ASYNC_IN_FLIGHT = 10 }; /* iterations that may be submitted before they are read */
+/* Sets p->async where the device can and no layer needs the host. */
 int async_open(struct program *, struct err *);
 void async_close(struct program *);
-enum { ASYNC_IN_FLIGHT = 10 }; /* iterations that may be submitted before they are read */
 /* Runs `compute`, the operations of a step. The second step of a kind is captured: what compute calls is
  * recorded instead, and from then on launched whole. A step that cannot be captured is noted, and run as it
  * is. */

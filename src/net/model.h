@@ -47,11 +47,10 @@ struct net {
     struct op_plan images; /* see net_keep_images */
 
     /* Training so far: */
-    uint64_t seen; /* images of S1 */
-    double ce_sum; /* of the sub-mini-batches of this iteration whose stats have been read */
-    double
-        ce_average; /* running mean over iterations, which warmup=auto goes by (A of itra.md); -1: none yet */
-    int unread;     /* steps a device that works on its own was given, whose stats have not been read */
+    uint64_t seen;     /* images of S1 */
+    double ce_sum;     /* of the sub-mini-batches of this iteration whose stats have been read */
+    double ce_average; /* running mean over iterations, for warmup=auto: A of itra.md; -1: none yet */
+    int unread;        /* steps a device that works on its own was given, whose stats have not been read */
 };
 
 /* Reads the layers from n->cfg, whose first section is in n->config, and checks all that needs no shapes.
