@@ -20,10 +20,30 @@ const struct command commands[] = {
       "a .data file and lists for images in a folder per class: DIR/cat/1.jpg, or split already: "
       "DIR/train/cat/1.jpg, DIR/valid/cat/2.jpg",
       cli_prepare },
-    { NULL, "ops", CMD_OPS, 1, 1, "ops CFG [FLAGS]",
+    { NULL, "ops", CMD_NET, 1, 1, "ops CFG [FLAGS]",
       "shapes, parameters, operations and memory of every layer", cli_ops },
-    { NULL, "partial", CMD_PARTIAL, 4, 4, "partial CFG WEIGHTS OUT N", "copy the weights of layers 0..N-1",
+    { NULL, "speed", CMD_NET, 1, 2, "speed CFG [N] [FLAGS]", "time N evaluations of one image (1000)",
+      cli_speed },
+    { NULL, "partial", CMD_NET, 4, 4, "partial CFG WEIGHTS OUT N", "copy the weights of layers 0..N-1",
       cli_partial },
+    { NULL, "average", CMD_NET, 3, -1, "average CFG OUT WEIGHTS...", "the mean of several weights",
+      cli_average },
+    { NULL, "denormalize", CMD_NET, 3, 3, "denormalize CFG WEIGHTS OUT",
+      "fold batch normalisation into weights and biases, for a cfg without it", cli_surgery },
+    { NULL, "normalize", CMD_NET, 3, 3, "normalize CFG WEIGHTS OUT",
+      "add batch normalisation that changes nothing, for a cfg with it in every layer", cli_surgery },
+    { NULL, "reset", CMD_NET, 3, 3, "reset CFG WEIGHTS OUT",
+      "fold batch normalisation and keep one that changes nothing", cli_surgery },
+    { NULL, "rescale", CMD_NET, 3, 3, "rescale CFG WEIGHTS OUT",
+      "make weights for images of -1..1 into weights for 0..1", cli_surgery },
+    { NULL, "rgbgr", CMD_NET, 3, 3, "rgbgr CFG WEIGHTS OUT", "exchange red and blue in the first convolution",
+      cli_surgery },
+    { NULL, "statistics", CMD_NET, 2, 2, "statistics CFG WEIGHTS",
+      "mean square, mean and variance of every parameter", cli_statistics },
+    { NULL, "visualize", CMD_NET, 2, 3, "visualize CFG WEIGHTS [OUT.png]",
+      "draw the filters of the first convolution", cli_visualize },
+    { NULL, "imtest", CMD_IMTEST, 1, 2, "imtest IMAGE [CFG] [FLAGS]",
+      "draw what the augmentation of a cfg makes of an image", cli_imtest },
     { NULL, "strip", CMD_STRIP, 1, 2, "strip CFG [OUT]",
       "the cfg without training-only sections, for other Darknets (to stdout, or OUT)", cli_strip },
     { NULL, "version", CMD_VERSION, 0, 0, "version", "versions of the program and its libraries",
@@ -38,8 +58,46 @@ static int in_group(const struct command *c, const char *group)
     return group ? c->group && !strcmp(c->group, group) : !c->group;
 }
 
+/* Commands of other Darknets, and where there is one, ours. */
+static const struct {
+    const char *name, *instead;
+} elsewhere[] = { { "cifar", "darknet classifier train data/cifar10.data CFG" },
+                  { "oneoff", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
+                  { "oneoff2", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
+                  { "mkimg", "darknet visualize CFG WEIGHTS" },
+                  { "detector", NULL },
+                  { "detect", NULL },
+                  { "yolo", NULL },
+                  { "coco", NULL },
+                  { "voxel", NULL },
+                  { "super", NULL },
+                  { "segmenter", NULL },
+                  { "isegmenter", NULL },
+                  { "regressor", NULL },
+                  { "rnn", NULL },
+                  { "char", NULL },
+                  { "vid", NULL },
+                  { "go", NULL },
+                  { "dice", NULL },
+                  { "writing", NULL },
+                  { "captcha", NULL },
+                  { "compare", NULL },
+                  { "composite", NULL },
+                  { "nightmare", NULL },
+                  { "lsd", NULL },
+                  { "art", NULL },
+                  { "tag", NULL },
+                  { "3d", NULL },
+                  { "test", NULL } };
+
 static int unknown_command(const char *group, const char *given, struct err *e)
 {
+    for (size_t i = 0; !group && i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcmp(given, elsewhere[i].name))
+            return fail(e, E_ARG,
+                        "'%s' of other Darknets is not part of this one, which is for classifiers%s%s", given,
+                        elsewhere[i].instead ? ": use " : " (see: darknet help)",
+                        elsewhere[i].instead ? elsewhere[i].instead : "");
     const char *near = group ? NULL : text_nearer(given, NULL, "classifier");
     for (const struct command *c = commands; c->name; c++)
         if (in_group(c, group)) near = text_nearer(given, near, c->name);

@@ -31,7 +31,7 @@ struct flag {
 
 enum {
     PREDICTS = CMD_PREDICT | CMD_CLASSIFY,
-    NETS = CMD_TRAIN | CMD_VALID | PREDICTS | CMD_FEATURES | CMD_OPS | CMD_PARTIAL,
+    NETS = CMD_TRAIN | CMD_VALID | PREDICTS | CMD_FEATURES | CMD_NET | CMD_IMTEST,
     RUNS = CMD_TRAIN | CMD_VALID | PREDICTS,
     ALL = NETS | CMD_PREPARE | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
@@ -43,7 +43,8 @@ static const struct flag flags[] = {
       "weights of other classes: all layers but the last, iterations from 0 (also -partial)" },
     { "partial", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL, NULL },
     { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
-    { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES | CMD_PREPARE, "N", "of everything random (1)" },
+    { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES | CMD_PREPARE | CMD_IMTEST, "N",
+      "of everything random (1)" },
     { "metrics", FLAG_TEXT, AT(metrics), CMD_TRAIN, "FILE", "where the CSV goes (BACKUP/BASE_metrics.csv)" },
     { "v", FLAG_SWITCH, AT(verbose), CMD_VALID, NULL, "a line for every image, as Darknet prints them" },
     { "confusion", FLAG_TEXT, AT(confusion), CMD_VALID, "FILE", "write the confusion matrix as CSV" },
@@ -74,6 +75,7 @@ static const struct flag flags[] = {
       "the same bits from run to run (CPU: always; GPU: slower)" },
     { "eager", FLAG_SWITCH, AT(eager), CMD_TRAIN, NULL,
       "GPU: layer by layer, losses at once: to find what fails" },
+    { "out", FLAG_TEXT, AT(out), CMD_IMTEST, "FILE.png", "where they go (imtest.png)" },
     { "out", FLAG_TEXT, AT(out), CMD_PREPARE, "PREFIX",
       "what the files' names begin with (DIR's name, here)" },
     { "valid", FLAG_SHARE, AT(valid), CMD_PREPARE, "FRACTION", "share of each class that validates (.1)" },
@@ -312,7 +314,7 @@ int args_words(const char *word)
 
 int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
 {
-    *c = (struct cli){ .seed = 1, .layer = -1 };
+    *c = (struct cli){ .command = cmd, .seed = 1, .layer = -1 };
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
     c->set = mem_alloc((size_t)argc + 1, sizeof *c->set);
     c->ignored = mem_alloc((size_t)argc + 1, sizeof *c->ignored);

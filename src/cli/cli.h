@@ -13,8 +13,8 @@ enum {
     CMD_TRAIN = 1,
     CMD_VALID = 2,
     CMD_PREDICT = 4,
-    CMD_OPS = 8,
-    CMD_PARTIAL = 16,
+    CMD_NET = 8, /* all that look at a net or its weights */
+    CMD_IMTEST = 16,
     CMD_STRIP = 32,
     CMD_VERSION = 64,
     CMD_HELP = 128,
@@ -25,6 +25,7 @@ enum {
 
 /* A command line, taken apart. */
 struct cli {
+    const struct command *command;
     int help;
     int threads, workers; /* 0: one per core */
     uint64_t seed;
@@ -70,7 +71,13 @@ int cli_classify(const struct cli *, struct err *);
 int cli_features(const struct cli *, struct err *);
 int cli_prepare(const struct cli *, struct err *);
 int cli_ops(const struct cli *, struct err *);
+int cli_speed(const struct cli *, struct err *);
 int cli_partial(const struct cli *, struct err *);
+int cli_average(const struct cli *, struct err *);
+int cli_surgery(const struct cli *, struct err *);
+int cli_statistics(const struct cli *, struct err *);
+int cli_visualize(const struct cli *, struct err *);
+int cli_imtest(const struct cli *, struct err *);
 int cli_strip(const struct cli *, struct err *);
 int cli_version(const struct cli *, struct err *);
 int cli_help(const struct cli *, struct err *);

@@ -1,7 +1,10 @@
-/* ops and partial: what a net costs; the first layers of its weights. */
+/* ops and speed: what a net costs. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "cli/cli.h"
+#include "core/clock.h"
+#include "core/mem.h"
 
 static void print_layers(const struct session *s, const struct program *infer)
 {
@@ -21,7 +24,8 @@ static void print_layers(const struct session *s, const struct program *infer)
     }
     printf("\ntrainable parameters: %llu\n", (unsigned long long)params);
     printf("floats in the .weights file: %llu\n", (unsigned long long)weights_floats(s->net));
-    printf("FLOP per image, forward: %.0f\n", flops);
+    printf("Floating Point Operations: %.0f\n", flops);
+    printf("Floating Point Operations: %.2f Bn\n", flops / 1e9);
 }
 
 static void print_program(const char *what, const struct program *p, int rows)
@@ -62,26 +66,49 @@ int cli_ops(const struct cli *c, struct err *e)
     return rc;
 }
 
-/* ---- partial ---- */
+/* ---- speed ---- */
 
-static int partial(struct session *s, const struct cli *c, struct err *e)
+static double total_flops(const struct net *n)
 {
-    char *end;
-    TRY(session_open(s, c, NULL, c->arg[0], e));
-    long n = strtol(c->arg[3], &end, 10);
-    if (end == c->arg[3] || *end || n < 1 || n > s->net->n)
-        return fail(e, E_ARG, "partial: N is '%.40s': expected a number of layers in [1, %d]", c->arg[3],
-                    s->net->n);
-    TRY(program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e));
-    int layers = (int)n;
-    TRY(weights_load(s->net, c->arg[1], WEIGHTS_FIRST, &layers, e));
-    return weights_save(s->net, c->arg[2], layers, 0, e);
+    double flops = 0;
+    for (int i = 0; i < n->n; i++) flops += n->layer[i].flops;
+    return flops;
 }
 
-int cli_partial(const struct cli *c, struct err *e)
+/* Of random weights and an image of zeros: what they are does not change the time. */
+static int speed(struct session *s, const struct cli *c, struct err *e)
+{
+    enum { EVALS = 1000 };
+    char *end = NULL;
+    TRY(session_open(s, c, NULL, c->arg[0], e));
+    const struct net_config *n = &s->net->config;
+    const long evals = c->narg > 1 ? strtol(c->arg[1], &end, 10) : EVALS;
+    if (evals < 1 || evals > INT_MAX || (end && *end))
+        return fail(e, E_ARG, "speed: '%.40s': expected a number of evaluations", c->arg[1]);
+    TRY(program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e));
+    TRY(program_refresh(s->program, e));
+    float *x = mem_alloc(shape_row((struct shape){ 1, n->channels, n->height, n->width }), sizeof *x);
+    struct step step = { .x = x, .rows = 1, .rows_s1 = 1 };
+    double start = 0, flops = total_flops(s->net);
+    int rc = x ? OK : fail(e, E_MEM, "not enough memory for an image");
+    for (long i = -1; !rc && i < evals; i++) { /* the first is not counted */
+        if (i == 0) start = wall_clock();
+        rc = program_infer(s->program, &step, NULL, NULL, e);
+    }
+    mem_free(x);
+    if (rc) return rc;
+    const double t = wall_clock() - start, n_evals = (double)evals;
+    printf("\n%ld evals, %f Seconds\n", evals, t);
+    printf("Floating Point Operations: %.2f Bn\n", flops / 1e9);
+    printf("FLOPS: %.2f Bn\n", flops / 1e9 * n_evals / t);
+    printf("Speed: %f sec/eval\nSpeed: %f Hz\n", t / n_evals, n_evals / t);
+    return OK;
+}
+
+int cli_speed(const struct cli *c, struct err *e)
 {
     struct session s;
-    int rc = partial(&s, c, e);
+    int rc = speed(&s, c, e);
     session_close(&s);
     return rc;
 }

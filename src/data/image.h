@@ -29,6 +29,9 @@ struct decoding {
  * is decoded and has a flaw; what lacks more, or fails the checksums of PNG, is refused (E_FORMAT). */
 int image_decode(const char *path, const struct decoding *, struct picture *, struct err *);
 
+/* Writes w x h pixels of interleaved red, green, blue. */
+int image_write_png(const char *path, const uint8_t *rgb, int w, int h, struct err *);
+
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */
 void image_luma(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t step, size_t n, uint8_t *y);
 

@@ -3,8 +3,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "data/decoder.h"
+#include "data/image.h"
 #include "data/jpeg.h"
 
 /* stb_image takes its memory from us too; the sized form of realloc is the one that can be written with
@@ -34,6 +36,13 @@ static void *resized(void *old, size_t n, size_t wanted)
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"
 #include <stb/stb_image.h>
+#define STBIW_MALLOC(n)                  mem_alloc(n, 1)
+#define STBIW_REALLOC_SIZED(p, old, new) resized(p, old, new)
+#define STBIW_FREE(p)                    mem_free(p)
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image_write.h>
 #pragma GCC diagnostic pop
 /* Of stb_image's: gcc asks only at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -261,3 +270,28 @@ static int decode(const struct encoded *f, int shorter, struct raw *r, struct er
 static const char *version(void) { return "stb_image"; /* its number is in a comment only */ }
 
 const struct decoder decoder_stb = { .name = "stb", .version = version, .decode = decode };
+
+/* ---- writing ---- */
+
+struct sink {
+    struct file file;
+    int rc;
+    struct err *e;
+};
+
+static void put(void *to, void *bytes, int n)
+{
+    struct sink *s = to;
+    if (!s->rc) s->rc = file_write(&s->file, bytes, (size_t)n, s->e);
+}
+
+int image_write_png(const char *path, const uint8_t *rgb, int w, int h, struct err *e)
+{
+    struct sink s = { .e = e };
+    TRY(file_create(&s.file, path, e));
+    int done = stbi_write_png_to_func(put, &s, w, h, 3, rgb, 3 * w);
+    if (!s.rc && !done) s.rc = fail_at(e, E_MEM, path, 0, "not enough memory to write %d x %d pixels", w, h);
+    if (!s.rc) s.rc = file_commit(&s.file, e);
+    file_abort(&s.file);
+    return s.rc;
+}
