@@ -58,8 +58,10 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, stru
     return OK;
 }
 
-static int build_training(struct linear *s, struct layer *l, struct builder *b, struct err *e)
+int linear_build(struct layer *l, struct builder *b, struct err *e)
 {
+    struct linear *s = l->self;
+    if (!l->train) return build_inference(s, l, b, e);
     if (l->nin > 1) s->activate.act = l->sum_act;
     struct tensor *end = activate_input(&s->activate, l);
     s->map.shape = end->shape;
@@ -74,12 +76,6 @@ static int build_training(struct linear *s, struct layer *l, struct builder *b, 
     builder_keep_in(b, 0);
     if (l->nin > 1) builder_keep_out(b);
     return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], s->norm && l->plan[NORM].fused, e);
-}
-
-int linear_build(struct layer *l, struct builder *b, struct err *e)
-{
-    struct linear *s = l->self;
-    return l->train ? build_training(s, l, b, e) : build_inference(s, l, b, e);
 }
 
 /* Output of the linear map. */
@@ -122,30 +118,30 @@ int linear_backward(struct layer *l, const struct pass *p)
                             param_g(s->w), s->norm ? NULL : param_g(s->bias));
 }
 
-/* w <- w scale / sqrt(var + 1e-5), bias <- bias - mean scale / sqrt(var + 1e-5). v: scale, mean, variance. */
-static void fold(real *w, real *bias, const real *const v[3], size_t n, size_t per)
+/* w <- w scale / sqrt(var + 1e-5), bias <- bias - mean scale / sqrt(var + 1e-5), which lie one after another:
+ * n x per weights, then n each of bias, scale, mean and variance. */
+static void fold(real *w, size_t n, size_t per)
 {
+    real *bias = w + n * per;
+    const real *scale = bias + n, *mean = scale + n, *var = mean + n;
     for (size_t o = 0; o < n; o++) {
-        double f = (double)v[0][o] / sqrt((double)v[2][o] + 1e-5);
+        double f = (double)scale[o] / sqrt((double)var[o] + 1e-5);
         for (size_t i = 0; i < per; i++) w[o * per + i] = (real)((double)w[o * per + i] * f);
-        bias[o] = (real)((double)bias[o] - (double)v[1][o] * f);
+        bias[o] = (real)((double)bias[o] - (double)mean[o] * f);
     }
 }
 
 int linear_refresh(struct layer *l, struct err *e)
 {
     struct linear *s = l->self;
+    struct param *const vector[] = { s->bias, s->scale, s->mean, s->var };
     size_t n = outputs(l);
     real *w = mem_alloc(s->weights + 4 * n, sizeof *w);
     if (!w) return layer_no_memory(l, e);
-    real *bias = w + s->weights, *v[3] = { bias + n, bias + 2 * n, bias + 3 * n };
+    real *bias = w + s->weights;
     int rc = param_get(s->w, w);
-    if (!rc) rc = param_get(s->bias, bias);
-    if (!rc && s->norm) {
-        struct param *from[3] = { s->scale, s->mean, s->var };
-        for (int i = 0; i < 3 && !rc; i++) rc = param_get(from[i], v[i]);
-        if (!rc) fold(w, bias, (const real *const[3]){ v[0], v[1], v[2] }, n, s->weights / n);
-    }
+    for (size_t i = 0; i < (s->norm ? 4 : 1) && !rc; i++) rc = param_get(vector[i], bias + i * n);
+    if (!rc && s->norm) fold(w, n, s->weights / n);
     if (!rc) rc = s->ops->pack(&l->plan[MAP], w, s->folded_w->data);
     if (!rc) rc = l->be->ops->upload(l->be, s->folded_b->data, bias, n * sizeof *bias);
     mem_free(w);
