@@ -148,7 +148,8 @@ struct layer_ops {
     size_t size;                     /* of the layer's struct; options and plans live in it */
     const struct key *keys;          /* ends with a NULL name; NULL: none */
     int strict;                      /* an unknown key is an error */
-    /* Cfg bodies, NULL-terminated: each is a case in the test suites over the registry. */
+    /* Cfg bodies, NULL-terminated: each is a case in the test suites over the registry. One that begins with
+     * a bracket brings whole sections: what must come before the layer, too. */
     const char *const *examples;
     unsigned flags;
     /* The layers whose outputs are the inputs, as absolute indices, into at[0..capacity); returns how many,

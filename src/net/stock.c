@@ -123,8 +123,6 @@ const struct stock_section stock_sections[] = {
     { "l2norm", "scaling to length 1 is not supported" },
     { "reorg", "pixels as channels are not supported yet" },
     { "reorg3d", "pixels as channels are not supported yet" },
-    { "scale_channels", "channel attention is not supported yet" },
-    { "sam", "spatial attention is not supported yet" },
     { "contrastive", "contrastive training is not supported" },
     { "implicit", "learnt constants are not supported" },
     { "empty", "it does nothing: remove it" },

@@ -22,7 +22,8 @@ static inline void bed_cfg(char *buf, size_t size, const struct layer_ops *ops, 
     if (!first) n += snprintf(buf + n, size - (size_t)n, "%s", below);
     if (terminal || ops->flags & LAYER_TRAIN_ONLY)
         n += snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n", BED_CLASSES);
-    n += snprintf(buf + n, size - (size_t)n, "[%s]\n%s\n", ops->name, example);
+    if (*example != '[') n += snprintf(buf + n, size - (size_t)n, "[%s]\n", ops->name);
+    n += snprintf(buf + n, size - (size_t)n, "%s\n", example);
     if (!terminal && (strcmp(ops->name, "softmax") || strstr(example, "noloss")))
         snprintf(buf + n, size - (size_t)n, "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
                  BED_CLASSES);

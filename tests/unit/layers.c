@@ -14,6 +14,9 @@ static const struct {
 } shapes[] = {
     { "[route]\nlayers=-1\ngroups=2\ngroup_id=1\n", 4, 4, 6 },
     { "[route]\nlayers=-1,0\ngroups=4\n", 4, 4, 6 },
+    { "[avgpool]\n[scale_channels]\nfrom=0\n", 8, 4, 6 },
+    { "[convolutional]\nfilters=1\n[scale_channels]\nfrom=1\nscale_wh=1\nactivation=mish\n", 8, 4, 6 },
+    { "[sam]\nfrom=-2\n", 8, 4, 6 },
 };
 
 static void make(void **state)
@@ -36,6 +39,12 @@ static void make(void **state)
 static const char *const refusals[][2] = {
     { "[route]\nlayers=-1\ngroups=3\n", "[route] groups=3 does not divide 8 channels" },
     { "[route]\nlayers=-1\ngroups=2\ngroup_id=2\n", "[route] group_id=2: expected 0 to 1, with groups=2" },
+    { "[scale_channels]\nfrom=0\n",
+      "[scale_channels] cannot scale 6x4x8 by 6x4x8: expected factors of 1x1x8" },
+    { "[scale_channels]\nfrom=0\nscale_wh=1\n", "cannot scale 6x4x8 by 6x4x8: expected factors of 6x4x1" },
+    { "[scale_channels]\n", "[scale_channels] needs from= with one layer, as in from=-3" },
+    { "[avgpool]\n[sam]\nfrom=0\n", "[sam] cannot multiply 6x4x8 by 1x1x8: expected the same shape" },
+    { "[sam]\nfrom=2\n", "[sam] from=2 means layer 2: expected one before this layer (2)" },
 };
 
 static void refuse(void **state)
