@@ -4,29 +4,26 @@
 
 struct mul {
     const struct cpu *cpu;
+    struct mul_desc desc;
     size_t rows, rows_back;
-    enum act act;
-    int add_a, add_b;
     struct memory_format of_a, of_b; /* the result has that of a */
     size_t at_g;                     /* in scratch: the gradient before the activation */
 };
 
-static int mul_plan(struct backend *be, const struct mul_desc *d, struct tensor *out, struct op_plan *plan,
-                    struct err *e)
+static int plan(struct backend *be, const struct mul_desc *d, struct tensor *out, struct op_plan *p,
+                struct err *e)
 {
-    TRY(op_plan_init(plan, sizeof(struct mul), e));
+    TRY(op_plan_init(p, sizeof(struct mul), e));
     TRY(format_tensor(out, d->a->layout, e));
-    struct mul *s = plan->self;
+    struct mul *s = p->self;
     *s = (struct mul){ .cpu = cpu_of(be),
+                       .desc = *d,
                        .rows = (size_t)d->a->shape.n,
                        .rows_back = (size_t)d->rows_back,
-                       .act = d->act,
-                       .add_a = d->add_a,
-                       .add_b = d->add_b,
                        .of_a = format_of(d->a->shape, d->a->layout),
                        .of_b = format_of(d->b->shape, d->b->layout) };
     if (d->train && d->act != ACT_LINEAR)
-        s->at_g = scratch_reserve(&plan->scratch_bytes, s->rows_back * s->of_a.row * sizeof(float));
+        s->at_g = scratch_reserve(&p->scratch_bytes, s->rows_back * s->of_a.row * sizeof(float));
     return OK;
 }
 
@@ -42,7 +39,7 @@ static void run(const struct job *k, size_t a, size_t step, size_t b, size_t b_s
     for (size_t i = 0; k->y && i < n; i++) k->y[a + i * step] = k->a[a + i * step] * k->b[b + i * b_step];
     for (size_t i = 0; k->ga && i < n; i++) {
         float *to = &k->ga[a + i * step], v = k->g[a + i * step] * k->b[b + i * b_step];
-        *to = k->s->add_a ? *to + v : v;
+        *to = k->s->desc.add_a ? *to + v : v;
     }
     if (!k->gb) return;
     float sum = 0;
@@ -69,32 +66,32 @@ static void rows(void *ctx, size_t first, size_t last)
                     b->hw > 1 ? b->block : 0, min_size(RUN, a->hw - p));
 }
 
-static int mul_forward(const struct op_plan *plan, const struct op_context *context, const void *a,
-                       const void *b, void *y)
+static int forward(const struct op_plan *p, const struct op_context *context, const void *a, const void *b,
+                   void *y)
 {
     (void)context;
-    const struct mul *s = plan->self;
+    const struct mul *s = p->self;
     struct job k = { .s = s, .a = a, .b = b, .y = y };
     parallel_for(s->cpu, s->rows, 1, rows, &k);
-    if (s->act != ACT_LINEAR) act_bias(s->cpu, s->act, &s->of_a, s->rows, NULL, y);
+    if (s->desc.act != ACT_LINEAR) act_bias(s->cpu, s->desc.act, &s->of_a, s->rows, NULL, y);
     format_pad(s->cpu, &s->of_a, s->rows, y);
     return OK;
 }
 
-static int mul_backward(const struct op_plan *plan, const struct op_context *context, const void *a,
-                        const void *b, const void *y, const void *gy, void *ga, void *gb)
+static int backward(const struct op_plan *p, const struct op_context *context, const void *a, const void *b,
+                    const void *y, const void *gy, void *ga, void *gb)
 {
-    const struct mul *s = plan->self;
+    const struct mul *s = p->self;
     struct job k = { .s = s, .a = a, .b = b, .g = gy, .ga = ga, .gb = gb };
-    if (s->act != ACT_LINEAR) {
+    if (s->desc.act != ACT_LINEAR) {
         float *g = scratch_at(context->scratch, s->at_g);
-        act_grad_all(s->cpu, s->act, s->rows_back * s->of_a.row, NULL, y, gy, g, 0);
+        act_grad_all(s->cpu, s->desc.act, s->rows_back * s->of_a.row, y, gy, g, 0);
         k.g = g;
     }
-    if (gb && !s->add_b) memset(gb, 0, s->rows_back * s->of_b.row * sizeof(float));
+    if (gb && !s->desc.add_b) memset(gb, 0, s->rows_back * s->of_b.row * sizeof(float));
     parallel_for(s->cpu, s->rows_back, 1, rows, &k);
-    if (ga && !s->add_a) format_pad(s->cpu, &s->of_a, s->rows_back, ga);
+    if (ga && !s->desc.add_a) format_pad(s->cpu, &s->of_a, s->rows_back, ga);
     return OK;
 }
 
-const struct mul_ops cpu_mul = { .plan = mul_plan, .forward = mul_forward, .backward = mul_backward };
+const struct mul_ops cpu_mul = { plan, forward, backward };
