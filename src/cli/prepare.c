@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "data/folder.h"
 
-static const double default_share = .1;
 static const char next_cfg[] = "cfg/cifar10-resnet18.cfg";
 
 /* As a shell would have to be given it. */
@@ -35,24 +34,22 @@ static void print_table(const struct folder *f)
     printf("%-24s %8d %8d\n", "all", total[0], total[1]);
 }
 
-static void print_count(int n, const char *what, const char **between)
-{
-    if (!n) return;
-    printf("%s%s (%d)", *between, what, n);
-    *between = ", ";
-}
-
 static void print_skipped(const struct folder *f)
 {
+    static const char *const what[SKIPPED] = {
+        [SKIPPED_LITTER] = "hidden",           [SKIPPED_LOOSE] = "images outside class folders",
+        [SKIPPED_BROKEN] = "links to nothing", [SKIPPED_LOOPS] = "links to a folder around them",
+        [SKIPPED_EMPTY] = "empty folders",     [SKIPPED_OTHER] = "not images by their names",
+    };
     const char *between = "left out: ";
-    print_count(f->skipped.hidden, "hidden", &between);
-    print_count(f->skipped.loose, "images outside class folders", &between);
-    print_count(f->skipped.broken, "links to nothing", &between);
-    print_count(f->skipped.loops, "links to a folder around them", &between);
-    print_count(f->skipped.other, "not images by their names", &between);
-    if (f->skipped.first) {
+    for (int i = 0; i < SKIPPED; i++) {
+        if (!f->skipped[i]) continue;
+        printf("%s%s (%d)", between, what[i], f->skipped[i]);
+        between = ", ";
+    }
+    if (f->first_other) {
         printf(", first ");
-        print_word(f->skipped.first);
+        print_word(f->first_other);
     }
     if (*between == ',') putchar('\n'); /* something was printed */
 }
@@ -72,7 +69,6 @@ static int prepare(struct folder *f, const struct cli *c, struct err *e)
 {
     const char *prefix = c->out ? c->out : strrchr(f->root, '/') + 1;
     if (!*prefix) return fail(e, E_ARG, "prepare %.60s: give the files a name with -out", c->arg[0]);
-    if (!f->valid || c->valid > 0) TRY(folder_split(f, c->valid > 0 ? c->valid : default_share, c->seed, e));
     TRY(folder_write(f, prefix, c->force, e));
     printf("%s: %d images in %d classes\n", f->root, f->n, f->classes);
     print_table(f);
@@ -86,7 +82,7 @@ int cli_prepare(const struct cli *c, struct err *e)
     struct console console = { 0 };
     struct notes notes = console_notes(&console);
     struct folder *f;
-    TRY(folder_read(&f, c->arg[0], &notes, e));
+    TRY(folder_read(&f, c->arg[0], c->valid, c->seed, &notes, e));
     int rc = prepare(f, c, e);
     folder_free(f);
     return rc;

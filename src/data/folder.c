@@ -1,3 +1,4 @@
+/* Class folders: the images in them, which folders are sets, which images are to validate on. */
 #define _DEFAULT_SOURCE /* fts, realpath */
 #include "folder.h"
 #include <ctype.h>
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include "core/array.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -15,10 +15,12 @@
 
 static int no_memory(struct err *e) { return fail(e, E_MEM, "not enough memory for the list of images"); }
 
-static int unreadable(const char *path, struct err *e)
+static int unreadable(const char *path, int why, struct err *e)
 {
-    return fail_at(e, E_FILE, path, 0, "the folder cannot be read: %s", strerror(errno));
+    return fail_at(e, E_FILE, path, 0, "the folder cannot be read: %s", strerror(why));
 }
+
+/* ---- walking through DIR: all files, label -1 for those that are no images ---- */
 
 static int is_image(const char *name)
 {
@@ -31,242 +33,341 @@ static int is_image(const char *name)
     return 0;
 }
 
-enum { HOW = FTS_LOGICAL | FTS_NOCHDIR }; /* links are followed */
+static int is_litter(const char *name)
+{
+    static const char *const known[] = { "__MACOSX",     "Thumbs.db",  "desktop.ini",
+                                         "$RECYCLE.BIN", "lost+found", "System Volume Information" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcasecmp(name, known[i])) return 1;
+    return *name == '.';
+}
+
+static int add_file(struct folder *f, const FTSENT *x, struct err *e)
+{
+    int image = x->fts_info == FTS_F && is_image(x->fts_name);
+    if (x->fts_level == 0)
+        return fail_at(e, E_FILE, x->fts_path, 0, "is a file, expected a folder of class folders");
+    if (image && strpbrk(x->fts_path, "\r\n"))
+        return fail_at(e, E_FORMAT, x->fts_path, 0,
+                       "has a line break in its path, which no list can hold: rename it");
+    char *path = mem_text(x->fts_path, x->fts_pathlen);
+    if (!path || array_grow(&f->image, (size_t)f->n, sizeof *f->image)) return mem_free(path), no_memory(e);
+    f->image[f->n++] = (struct folder_image){ .path = path, .label = image - 1 };
+    if (image || f->skipped[SKIPPED_OTHER]++) return OK;
+    f->first_other = mem_text(path, strlen(path));
+    return f->first_other ? OK : no_memory(e);
+}
+
+static int visit(struct folder *f, FTS *fts, FTSENT *x, struct err *e)
+{
+    if (x->fts_level > 0 && is_litter(x->fts_name)) {
+        f->skipped[SKIPPED_LITTER] += x->fts_info != FTS_DP;
+        return fts_set(fts, x, FTS_SKIP), OK;
+    }
+    switch (x->fts_info) {
+    case FTS_D:
+    case FTS_DP: return OK;
+    case FTS_DC: return f->skipped[SKIPPED_LOOPS]++, OK;
+    case FTS_SL:
+    case FTS_SLNONE: return f->skipped[SKIPPED_BROKEN]++, OK;
+    case FTS_DNR: return unreadable(x->fts_path, x->fts_errno, e);
+    case FTS_NS:
+    case FTS_ERR: return fail_at(e, E_FILE, x->fts_path, 0, "cannot be examined: %s", strerror(x->fts_errno));
+    default: return add_file(f, x, e);
+    }
+}
 
 static int by_name(const FTSENT **a, const FTSENT **b) { return strcmp((*a)->fts_name, (*b)->fts_name); }
 
-/* ---- walking through the class folders ---- */
-
-/* Depths below the folder that holds the class folders. */
-enum { ROOT, CLASS };
-
-struct walk {
-    struct folder *f;
-    FTS *fts;
-    int label, valid; /* of the images met */
-    int before;       /* images before this class */
-};
-
-static int add_image(struct walk *w, const char *path, struct err *e)
+static int walk(struct folder *f, struct err *e)
 {
-    struct folder *f = w->f;
-    if (strpbrk(path, "\r\n"))
-        return fail_at(e, E_FORMAT, path, 0,
-                       "has a line break in its name, which no list can hold: rename it");
-    if (f->n == INT_MAX) return fail(e, E_FORMAT, "%.200s: more than %d images", f->root, INT_MAX);
-    if (array_grow(&f->image, (size_t)f->n, sizeof *f->image)) return no_memory(e);
-    f->image[f->n] = (struct folder_image){ mem_text(path, strlen(path)), w->label, w->valid };
-    return f->image[f->n].path ? (f->n++, OK) : no_memory(e);
-}
-
-/* Names stand in lists, one a line, without the blanks around them. */
-static int check_name(const char *path, const char *name, struct err *e)
-{
-    for (const char *p = name; *p; p++)
-        if (iscntrl((unsigned char)*p))
-            return fail_at(e, E_FORMAT, path, 0,
-                           "the name of this class folder has a line break or the like in it: rename it");
-    if (name[strspn(name, " ")]) return OK;
-    return fail_at(e, E_FORMAT, path, 0, "the name of this class folder is blank: rename it");
-}
-
-static int enter_class(struct walk *w, const FTSENT *x, struct err *e)
-{
-    struct folder *f = w->f;
-    const char *name = x->fts_name;
-    TRY(check_name(x->fts_path, name, e));
-    w->before = f->n;
-    if (w->valid) { /* both sets are in one order */
-        while (w->label < f->classes && strcmp(f->name[w->label], name) < 0) w->label++;
-        if (w->label < f->classes && !strcmp(f->name[w->label], name)) return OK;
-        return fail_at(e, E_FORMAT, x->fts_path, 0,
-                       "there is no class '%.60s' in %s: expected the same folders", name, f->train);
-    }
-    w->label = f->classes;
-    if (array_grow(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(e);
-    f->name[f->classes] = mem_text(name, strlen(name));
-    return f->name[f->classes] ? (f->classes++, OK) : no_memory(e);
-}
-
-static int empty_class(const char *path, struct err *e)
-{
-    return fail_at(e, E_FORMAT, path, 0,
-                   "this class folder has no images (jpg, png, ...): put some in, or move it away");
-}
-
-static int take_file(struct walk *w, const FTSENT *x, struct err *e)
-{
-    struct folder *f = w->f;
-    int image = S_ISREG(x->fts_statp->st_mode) && is_image(x->fts_name);
-    if (image && x->fts_level > CLASS) return add_image(w, x->fts_path, e);
-    if (image)
-        f->skipped.loose++;
-    else if (!f->skipped.other++ && !(f->skipped.first = mem_text(x->fts_path, x->fts_pathlen)))
-        return no_memory(e);
-    return OK;
-}
-
-static int visit(struct walk *w, FTSENT *x, struct err *e)
-{
-    struct folder *f = w->f;
-    struct stat st;
-    if (x->fts_level > ROOT && *x->fts_name == '.') {
-        f->skipped.hidden += x->fts_info != FTS_DP;
-        return fts_set(w->fts, x, FTS_SKIP), OK;
-    }
-    switch (x->fts_info) {
-    case FTS_D: return x->fts_level == CLASS ? enter_class(w, x, e) : OK;
-    case FTS_DP:
-        return x->fts_level == CLASS && !w->valid && f->n == w->before ? empty_class(x->fts_path, e) : OK;
-    case FTS_DC: /* a link to a folder that it is in */
-        f->skipped.loops++;
-        return x->fts_level == CLASS && !w->valid ? empty_class(x->fts_path, e) : OK;
-    case FTS_SL:
-    case FTS_SLNONE:
-        if (!stat(x->fts_path, &st) || errno == ENOENT || errno == ELOOP) return f->skipped.broken++, OK;
-        return fail_at(e, E_FILE, x->fts_path, 0, "cannot be examined: %s", strerror(errno));
-    case FTS_DNR: errno = x->fts_errno; return unreadable(x->fts_path, e);
-    case FTS_NS:
-    case FTS_ERR: return fail_at(e, E_FILE, x->fts_path, 0, "cannot be examined: %s", strerror(x->fts_errno));
-    default: return take_file(w, x, e);
-    }
-}
-
-/* set: a folder in DIR; NULL: DIR itself. */
-static int read_classes(struct folder *f, const char *set, int valid, struct err *e)
-{
-    char *path = set ? text_format("%s/%s", f->root, set) : mem_text(f->root, strlen(f->root));
-    char *const roots[] = { path, NULL };
-    struct walk w = { .f = f, .valid = valid, .fts = path ? fts_open(roots, HOW, by_name) : NULL };
-    mem_free(path);
-    if (!w.fts) return no_memory(e);
+    char *const roots[] = { f->root, NULL };
+    FTS *fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name); /* links are followed */
     FTSENT *x;
     int rc = OK;
-    while (!rc && (errno = 0, x = fts_read(w.fts))) rc = visit(&w, x, e);
-    if (!rc && errno) rc = unreadable(f->root, e);
-    fts_close(w.fts);
+    if (!fts) return no_memory(e);
+    while (!rc && (errno = 0, x = fts_read(fts))) rc = visit(f, fts, x, e);
+    if (!rc && errno) rc = unreadable(f->root, errno, e);
+    fts_close(fts);
     return rc;
 }
 
-/* ---- a DIR that is split already ---- */
-
-/* DIR itself (FTS_DC), which a link leads to, is one too. */
-static int is_folder(const FTSENT *x) { return x->fts_info == FTS_D || x->fts_info == FTS_DC; }
-
-/* Sets train and valid when DIR holds folders of these names, and says which of the others are left out. */
-static int find_sets(struct folder *f, const struct notes *notes, struct err *e)
+/* From below DIR on. */
+static const char *below(const struct folder *f, int i)
 {
-    static const char *const known[] = { "valid", "val", "validation", "test" };
-    enum { KNOWN = sizeof known / sizeof *known };
-    char *const roots[] = { f->root, NULL };
-    FTS *fts = fts_open(roots, HOW, by_name);
-    if (!fts || !fts_read(fts)) return fts ? fts_close(fts) : 0, no_memory(e);
-    errno = 0;
-    FTSENT *const inside = fts_children(fts, 0);
-    if (!inside && errno == ENOMEM) return fts_close(fts), no_memory(e);
-    size_t best = KNOWN;
-    int train = 0;
-    for (const FTSENT *x = inside; x; x = x->fts_link) {
-        if (!is_folder(x)) continue;
-        train |= !strcmp(x->fts_name, "train");
-        for (size_t k = 0; k < best; k++)
-            if (!strcmp(x->fts_name, known[k])) best = k;
+    const char *path = f->image[i].path + strlen(f->root);
+    return path + (*path == '/');
+}
+
+static int is_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
+/* Any number that depends on every byte. */
+static uint64_t hash(uint64_t h, const char *text, size_t n)
+{
+    while (n--) h = rng_mix(h ^ (unsigned char)*text++);
+    return h;
+}
+
+/* ---- sets ---- */
+
+enum role { TRAIN, VALID, TEST, NONE, ROLES };
+
+/* By the first of its words that tells, whatever the case. */
+static enum role role_of(const char *name)
+{
+    static const struct {
+        const char *word;
+        enum role role;
+    } known[] = { { "train", TRAIN },  { "training", TRAIN },   { "trainset", TRAIN }, { "val", VALID },
+                  { "valid", VALID },  { "validation", VALID }, { "valset", VALID },   { "dev", VALID },
+                  { "eval", VALID },   { "evaluation", VALID }, { "holdout", VALID },  { "test", TEST },
+                  { "testing", TEST }, { "testset", TEST } };
+    for (const char *p = name; *p; p++) {
+        size_t n = 0;
+        while (isalpha((unsigned char)p[n])) n++;
+        for (size_t i = 0; n && i < sizeof known / sizeof *known; i++)
+            if (strlen(known[i].word) == n && !strncasecmp(p, known[i].word, n)) return known[i].role;
+        if (n) p += n - 1;
     }
-    if (train && best < KNOWN) {
-        f->train = "train";
-        f->valid = known[best];
+    return NONE;
+}
+
+/* A folder in DIR with images in it. */
+struct top {
+    char *name;
+    int loose, subs; /* whether images lie right in it; its sub-folders with images */
+    const char *sub; /* the last of these */
+    uint64_t sum;    /* of the names of all */
+};
+
+static int find_tops(const struct folder *f, struct top **top, int *n, struct err *e)
+{
+    for (int i = 0; i < f->n; i++) {
+        const char *path = below(f, i), *sub = strchr(path, '/'), *rest = sub ? strchr(sub + 1, '/') : NULL;
+        if (!sub || f->image[i].label < 0) continue;
+        struct top *t = *n ? *top + *n - 1 : NULL;
+        if (!t || !is_in(path, t->name)) {
+            char *name = mem_text(path, (size_t)(sub - path));
+            if (!name || array_grow(top, (size_t)*n, sizeof **top)) return mem_free(name), no_memory(e);
+            t = *top + (*n)++;
+            *t = (struct top){ .name = name };
+        }
+        if (!rest) {
+            t->loose = 1;
+        } else if (!t->sub || strncmp(t->sub, sub, (size_t)(rest - sub) + 1)) {
+            t->sub = sub;
+            t->sum = hash(t->sum, sub, (size_t)(rest - sub));
+            t->subs++;
+        }
     }
-    for (const FTSENT *x = f->train ? inside : NULL; x; x = x->fts_link)
-        if (is_folder(x) && *x->fts_name != '.' && strcmp(x->fts_name, f->train) &&
-            strcmp(x->fts_name, f->valid))
-            note(notes, "%s/%s is left out: %s and %s are the sets", f->root, x->fts_name, f->train,
-                 f->valid);
-    fts_close(fts);
     return OK;
 }
 
-/* ---- all of it ---- */
-
-static int check_classes(const struct folder *f, struct err *e)
+/* Folders that hold the same sub-folders, and no images themselves, are sets: their names must tell which. */
+static int choose_sets(struct folder *f, const struct top *top, int n, const struct notes *notes,
+                       struct err *e)
 {
-    const char *set = f->train ? "train/" : "";
+    const struct top *set[ROLES] = { NULL };
+    int alike = n > 0 && top->subs > 1;
+    for (int i = 0; i < n; i++) {
+        enum role role = role_of(top[i].name);
+        if (!set[role]) set[role] = &top[i];
+        alike &= !top[i].loose && top[i].subs == top->subs && top[i].sum == top->sum;
+    }
+    const struct top *train = set[TRAIN], *valid = set[VALID] ? set[VALID] : set[TEST];
+    if (train && valid && (!train->loose || !set[NONE])) { /* train: a class, perhaps, beside bus and tram */
+        f->train = mem_text(train->name, strlen(train->name));
+        f->valid = mem_text(valid->name, strlen(valid->name));
+        for (int i = 0; i < n; i++)
+            if (&top[i] != train && &top[i] != valid)
+                note(notes, "%s/%s is left out: %s and %s are the sets", f->root, top[i].name, train->name,
+                     valid->name);
+        return f->train && f->valid ? OK : no_memory(e);
+    }
+    if (!alike) return OK;
+    if (n == 1)
+        return fail_at(e, E_FORMAT, f->root, 0, "the class folders are in its folder %.60s: prepare that one",
+                       top->name);
+    return fail_at(e, E_FORMAT, f->root, 0,
+                   "%.60s, %.60s%s hold the same folders, so that they are sets, not classes: rename one to "
+                   "train and one to valid, or prepare one alone",
+                   top[0].name, top[1].name, n > 2 ? ", ..." : "");
+}
+
+static int find_sets(struct folder *f, const struct notes *notes, struct err *e)
+{
+    struct top *top = NULL;
+    int n = 0, rc = find_tops(f, &top, &n, e);
+    if (!rc) rc = choose_sets(f, top, n, notes, e);
+    while (n) mem_free(top[--n].name);
+    mem_free(top);
+    return rc;
+}
+
+/* ---- classes ---- */
+
+enum place { IN_CLASS, LOOSE, LEFT_OUT };
+
+/* Sets *class to the name of the class folder of file i (a / follows it), and valid. */
+static enum place find_class(const struct folder *f, int i, const char **class)
+{
+    const char *path = below(f, i);
+    *class = path;
+    if (f->train && strchr(path, '/')) {
+        f->image[i].valid = is_in(path, f->valid);
+        if (!f->image[i].valid && !is_in(path, f->train)) return LEFT_OUT;
+        *class = strchr(path, '/') + 1;
+    }
+    return strchr(*class, '/') ? IN_CLASS : LOOSE;
+}
+
+static int find_classes(struct folder *f, struct err *e)
+{
+    const char *in = f->train ? "train/" : "", *class;
+    for (int i = 0; i < f->n; i++) {
+        if (find_class(f, i, &class) != IN_CLASS || f->image[i].valid) continue;
+        if (f->classes && is_in(class, f->name[f->classes - 1])) continue;
+        if (class[strspn(class, " \t")] == '/')
+            return fail_at(e, E_FORMAT, f->image[i].path, 0,
+                           "the name of its class folder is blank: rename it");
+        if (array_grow(&f->name, (size_t)f->classes, sizeof *f->name)) return no_memory(e);
+        f->name[f->classes] = mem_text(class, strcspn(class, "/"));
+        if (!f->name[f->classes++]) return no_memory(e);
+    }
     if (f->classes > 1) return OK;
     if (f->classes)
         return fail_at(e, E_FORMAT, f->root, 0,
                        "has one class folder only (%s%.60s), expected two or more, as in DIR/%scat/1.jpg and "
                        "DIR/%sdog/1.jpg",
-                       set, f->name[0], set, set);
+                       in, f->name[0], in, in);
     return fail_at(e, E_FORMAT, f->root, 0,
-                   "has no folders of images (%d images lie loose in it): expected one for each class, as in "
+                   "has no folders of images (%d files lie loose in it): expected one for each class, as in "
                    "DIR/%scat/1.jpg",
-                   f->skipped.loose, set);
+                   f->n, in);
 }
+
+static int by_folder(const void *path, const void *name)
+{
+    const char *s = *(char *const *)name;
+    size_t n = strcspn(path, "/");
+    int order = strncmp(path, s, n);
+    return order ? order : -(s[n] != 0);
+}
+
+/* Keeps the images that have a class. */
+static int label_images(struct folder *f, struct err *e)
+{
+    const char *class;
+    int n = 0;
+    for (int i = 0; i < f->n; i++) {
+        struct folder_image x = f->image[i];
+        enum place place = find_class(f, i, &class);
+        if (x.label < 0 || place != IN_CLASS) {
+            f->skipped[SKIPPED_LOOSE] += x.label >= 0 && place == LOOSE;
+            continue;
+        }
+        char **name = bsearch(class, f->name, (size_t)f->classes, sizeof *f->name, by_folder);
+        if (!name)
+            return fail_at(e, E_FORMAT, x.path, 0,
+                           "there is no class '%.*s' in %s: expected the same folders",
+                           (int)strcspn(class, "/"), class, f->train);
+        x.valid = f->image[i].valid;
+        x.label = (int)(name - f->name);
+        f->image[i] = f->image[n];
+        f->image[n++] = x;
+    }
+    while (f->n > n) mem_free(f->image[--f->n].path);
+    return OK;
+}
+
+/* ---- choosing the validation images ---- */
 
 static int by_class(const void *a, const void *b)
 {
     const struct folder_image *x = a, *y = b;
     if (x->label != y->label) return x->label < y->label ? -1 : 1;
     if (x->valid != y->valid) return x->valid - y->valid;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
     return strcmp(x->path, y->path);
 }
 
-static void order(struct folder *f)
+static void order(struct folder *f) { qsort(f->image, (size_t)f->n, sizeof *f->image, by_class); }
+
+static int share(int n, double fraction)
 {
-    size_t classes = (size_t)f->classes;
-    qsort(f->image, (size_t)f->n, sizeof *f->image, by_class);
-    for (int set = 0; set < 2; set++) memset(f->count[set], 0, classes * sizeof *f->count[set]);
-    for (int i = 0; i < f->n; i++) f->count[f->image[i].valid][f->image[i].label]++;
+    int v = (int)(n * fraction + .5);
+    if (n < 2) return 0;
+    return v < 1 ? 1 : v < n ? v : n - 1;
 }
 
-static int find_root(struct folder *f, const char *dir, struct err *e)
+/* The first of each class in the order of random keys. */
+static void choose(struct folder *f, double fraction, uint64_t seed)
 {
-    char root[PATH_MAX];
-    struct stat st;
-    if (!realpath(dir, root) || stat(root, &st)) {
-        if (errno == ENOENT) return fail_at(e, E_FILE, dir, 0, "no such folder");
-        return unreadable(dir, e);
+    uint64_t key = rng_key(seed, RNG_SPLIT, 0);
+    for (int i = 0; i < f->n; i++) {
+        const char *path = f->image[i].path + strlen(f->root);
+        f->image[i].key = rng_bits(key, hash(0, path, strlen(path)));
     }
-    if (!S_ISDIR(st.st_mode))
-        return fail_at(e, E_FILE, dir, 0, "is a file, expected a folder of class folders");
-    f->root = mem_text(root, strlen(root));
-    return f->root ? OK : no_memory(e);
+    order(f);
+    for (int first = 0, n; first < f->n; first += n) {
+        for (n = 0; first + n < f->n && f->image[first + n].label == f->image[first].label;) n++;
+        for (int i = 0; i < share(n, fraction); i++) f->image[first + i].valid = 1;
+    }
+    for (int i = 0; i < f->n; i++) f->image[i].key = 0;
 }
 
-/* A set that came apart: classes may lack validation images, but not all of them. */
-static int check_valid(const struct folder *f, const struct notes *notes, struct err *e)
+/* A class may lack validation images, but not all of them, and no training images. */
+static int count(struct folder *f, const struct notes *notes, struct err *e)
 {
     int some = 0;
-    for (int k = 0; k < f->classes; k++) some |= f->count[1][k];
-    if (!some) return fail_at(e, E_FORMAT, f->root, 0, "no images in %s, to validate on", f->valid);
-    for (int k = 0; k < f->classes; k++)
-        if (!f->count[1][k])
-            note(notes, "warning: %s/%s has no image of class '%s'", f->root, f->valid, f->name[k]);
-    return OK;
-}
-
-static int fill(struct folder *f, const char *dir, const struct notes *notes, struct err *e)
-{
-    TRY(find_root(f, dir, e));
-    TRY(find_sets(f, notes, e));
-    TRY(read_classes(f, f->train, 0, e));
-    TRY(check_classes(f, e));
-    if (f->valid) TRY(read_classes(f, f->valid, 1, e));
     for (int set = 0; set < 2; set++)
         if (!(f->count[set] = mem_alloc((size_t)f->classes, sizeof *f->count[set]))) return no_memory(e);
     order(f);
-    return f->valid ? check_valid(f, notes, e) : OK;
+    for (int i = 0; i < f->n; i++) f->count[f->image[i].valid][f->image[i].label]++;
+    for (int k = 0; k < f->classes; k++) {
+        some |= f->count[1][k];
+        if (!f->count[0][k])
+            return fail_at(e, E_FORMAT, f->root, 0,
+                           "class folder %.60s has no images (jpg, png, ...): put some in, or move it away",
+                           f->name[k]);
+        if (f->valid && !f->count[1][k])
+            note(notes, "warning: %s/%s has no image of class '%s'", f->root, f->valid, f->name[k]);
+    }
+    if (some) return OK;
+    return fail_at(e, E_FORMAT, f->root, 0, "no class has two images, one to train and one to validate on");
 }
 
-int folder_read(struct folder **out, const char *dir, const struct notes *notes, struct err *e)
+/* ---- all of it ---- */
+
+static int fill(struct folder *f, const char *dir, double fraction, uint64_t seed, const struct notes *notes,
+                struct err *e)
 {
+    char root[PATH_MAX];
+    if (!realpath(dir, root)) return unreadable(dir, errno, e);
+    if (!(f->root = mem_text(root, strlen(root)))) return no_memory(e);
+    TRY(walk(f, e));
+    TRY(find_sets(f, notes, e));
+    if (f->train && fraction > 0)
+        return fail_at(e, E_ARG, f->root, 0, "has folders %s and %s already: no fraction can be chosen",
+                       f->train, f->valid);
+    TRY(find_classes(f, e));
+    TRY(label_images(f, e));
+    if (!f->train) choose(f, fraction > 0 ? fraction : .1, seed);
+    return count(f, notes, e);
+}
+
+int folder_read(struct folder **out, const char *dir, double fraction, uint64_t seed,
+                const struct notes *notes, struct err *e)
+{
+    struct folder *f = *out = mem_alloc(1, sizeof *f);
+    int rc = f ? fill(f, dir, fraction, seed, notes, e) : no_memory(e);
+    if (!rc) return OK;
+    folder_free(f);
     *out = NULL;
-    struct folder *f = mem_alloc(1, sizeof *f);
-    if (!f) return no_memory(e);
-    int rc = fill(f, dir, notes, e);
-    if (rc)
-        folder_free(f);
-    else
-        *out = f;
     return rc;
 }
 
@@ -279,61 +380,9 @@ void folder_free(struct folder *f)
     mem_free(f->name);
     mem_free(f->count[0]);
     mem_free(f->count[1]);
-    mem_free(f->skipped.first);
+    mem_free(f->first_other);
+    mem_free(f->train);
+    mem_free(f->valid);
     mem_free(f->root);
     mem_free(f);
-}
-
-/* ---- choosing the validation images ---- */
-
-struct draw {
-    uint64_t key;
-    int image;
-};
-
-static int by_key(const void *a, const void *b)
-{
-    const struct draw *x = a, *y = b;
-    if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return x->image - y->image;
-}
-
-/* Any number that depends on every byte. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = 0;
-    while (*text) h = rng_mix(h ^ (unsigned char)*text++);
-    return h;
-}
-
-static int share(int n, double fraction)
-{
-    int v = (int)(n * fraction + .5);
-    if (n < 2) return 0;
-    return v < 1 ? 1 : v < n ? v : n - 1;
-}
-
-int folder_split(struct folder *f, double fraction, uint64_t seed, struct err *e)
-{
-    if (f->valid)
-        return fail_at(e, E_ARG, f->root, 0, "has folders %s and %s already: no fraction can be chosen",
-                       f->train, f->valid);
-    struct draw *draw = mem_alloc((size_t)f->n, sizeof *draw);
-    if (!draw) return no_memory(e);
-    uint64_t key = rng_key(seed, RNG_SPLIT, 0);
-    size_t below = strlen(f->root);
-    int chosen = 0;
-    for (int i = 0; i < f->n; i++)
-        draw[i] = (struct draw){ rng_bits(key, hash(f->image[i].path + below)), i };
-    for (int k = 0, first = 0; k < f->classes; k++) {
-        int n = f->count[0][k] + f->count[1][k], valid = share(n, fraction);
-        qsort(draw + first, (size_t)n, sizeof *draw, by_key);
-        for (int i = 0; i < n; i++) f->image[draw[first + i].image].valid = i < valid;
-        first += n;
-        chosen += valid;
-    }
-    mem_free(draw);
-    order(f);
-    if (chosen) return OK;
-    return fail_at(e, E_FORMAT, f->root, 0, "no class has two images, one to train and one to validate on");
 }

@@ -15,24 +15,17 @@
 
 /* ---- labels ---- */
 
-static void labels_free(char **label, int n)
-{
-    for (int k = 0; label && k < n; k++) mem_free(label[k]);
-    mem_free(label);
-}
-
-/* Each is the name of its class between `before` and `after`, trimmed as the list will be read. NULL without
- * memory. */
+/* The name of each class between `before` and `after`, trimmed as the list will be read, all in one block.
+ * NULL without memory. */
 static char **labels_make(const struct folder *f, const char *before, const char *after)
 {
-    char **label = mem_alloc((size_t)f->classes, sizeof *label);
-    for (int k = 0; label && k < f->classes; k++) {
-        if (!(label[k] = text_format("%s%s%s", before, f->name[k], after))) {
-            labels_free(label, k);
-            return NULL;
-        }
-        const char *trimmed = text_trim(label[k]);
-        memmove(label[k], trimmed, strlen(trimmed) + 1);
+    size_t n = (size_t)f->classes, size = n * (strlen(before) + strlen(after) + 1);
+    for (size_t k = 0; k < n; k++) size += strlen(f->name[k]);
+    char **label = mem_alloc(n * sizeof *label + size, 1), *at = label ? (char *)(label + n) : NULL;
+    for (size_t k = 0; at && k < n; k++) {
+        char *end = at + sprintf(at, "%s%s%s", before, f->name[k], after) + 1;
+        label[k] = text_trim(at);
+        at = end;
     }
     return label;
 }
@@ -69,7 +62,7 @@ static int labels_choose(char ***label, const struct folder *f, struct err *e)
         *label = labels_make(f, form[i][0], form[i][1]);
         rc = *label ? labels_check(*label, f, e) : E_MEM;
         if (!rc || !*label) break;
-        labels_free(*label, f->classes);
+        mem_free(*label);
         *label = NULL;
     }
     mem_free(parent);
@@ -89,15 +82,6 @@ struct output {
     struct file file[FILES];
 };
 
-/* Values of a .data file end at a line break, or at a blank with a # after it. */
-static int check_prefix(const char *prefix, struct err *e)
-{
-    if (!strpbrk(prefix, "\r\n") && !strstr(prefix, " #") && !strstr(prefix, "\t#")) return OK;
-    return fail_at(e, E_ARG, prefix, 0,
-                   "the path has a line break, or a # after a blank, which a .data file cannot hold: choose "
-                   "another place with -out");
-}
-
 /* The folder of the output, without links and dots, made if it is missing; and the name in it. */
 static int find_prefix(struct output *o, const char *prefix, struct err *e)
 {
@@ -114,7 +98,10 @@ static int find_prefix(struct output *o, const char *prefix, struct err *e)
     if (rc) return rc;
     o->prefix = text_format("%s%s%s", place, strcmp(place, "/") ? "/" : "", name);
     if (!o->prefix) return fail(e, E_MEM, "not enough memory");
-    return check_prefix(o->prefix, e);
+    if (!strpbrk(o->prefix, "\r\n") && !strstr(o->prefix, " #") && !strstr(o->prefix, "\t#")) return OK;
+    return fail_at(e, E_ARG, o->prefix, 0,
+                   "the path has a line break, or a # after a blank, which a .data file cannot hold: choose "
+                   "another place with -out");
 }
 
 static int open_file(struct file *f, const char *path, int replace, struct err *e)
@@ -171,7 +158,7 @@ int folder_write(const struct folder *f, const char *prefix, int replace, struct
     struct output o = { .f = f };
     int rc = write_all(&o, prefix, replace, e);
     for (int i = 0; i < FILES; i++) file_abort(&o.file[i]);
-    labels_free(o.label, f->classes);
+    mem_free(o.label);
     mem_free(o.prefix);
     return rc;
 }

@@ -56,6 +56,33 @@ check "the next command does not take it for one" sh -c "'$DARKNET' $next tiny.c
 check "half" prepare "my pets" -valid .5 -out new/half
 check "of each class" row cat 3 3
 
+# ---- labels that cannot be mistaken: the plainest form that tells the classes ----
+labels() { # labels LABELS DIR CLASS...
+    local want=$1 dir=$2
+    shift
+    photos "$@"
+    check "labels $want" prepare "$dir" -out told -force
+    check "labels $want: written" test "$(tr '\n' , <told.labels.txt)" = "$want"
+    check "labels $want: as the product reads them" sh -c "
+        '$DARKNET' classifier train told.data tiny.cfg -threads 1 -set net.max_batches=1 -set connected.output=2 >/dev/null 2>told.err"
+    check "labels $want: none in doubt" lacks told.err 'several\|without'
+}
+labels ant,bee, plain ant bee
+labels /ant/,/antelope/, whole ant antelope
+labels /0/,/1/, digits 0 1
+labels /photos/ant/,/photos/bee/, bee/photos ant bee
+labels "/ ant/,/xant/," blanks " ant" xant
+
+# ---- shares of each class, the same wherever the folder lies ----
+photos shares a b
+mkdir moved shares/c && cp shares/a/0.ppm shares/c
+check "shares" prepare shares -valid .5
+check "shares of six" row a 3 3
+check "shares of one" row c 1 0
+cp -r shares moved/elsewhere
+check "moved" prepare moved/elsewhere -valid .5
+check "the choice goes by paths below" sh -c "sed 's/moved.elsewhere/shares/' elsewhere.valid.list | cmp - shares.valid.list"
+
 # ---- sets that came apart ----
 photos split/train ant bee
 photos split/test bee
@@ -66,7 +93,32 @@ check "its training images" row ant 6 0
 check "its validation images" row bee 6 6
 check "a class without validation images is pointed out" grep -q "^warning: .*split/test has no image of class 'ant'" err
 check "so is what is left out" grep -q "split/more is left out" err
-check "a link to the folder, too" grep -q "split/self is left out" err
+check "a link to the folder is counted" grep -q "links to a folder around them (1)" out
+
+# A split is known by its content, whatever its names and case.
+names() { # names TRAIN VALID [OTHER]: sets of these names are found, the other one is left out
+    rm -rf sets && for s in "$@"; do photos "sets/$s" ant bee; done
+    rm -f sets/*/ant/5.ppm sets/"$1"/bee/5.ppm
+    check "sets $*" prepare sets -force
+    check "sets $*: training" row bee 5 6
+}
+for pair in "train val" "Train Valid" "TRAIN VAL" "training_set test_set" "Training Testing" "train dev" \
+    "train Validation" "train2017 val2017" "images-train valid test"; do names $pair; done
+check "test is left out where there is validation" grep -q "sets/test is left out" err
+photos railway/train coupe sleeper
+photos railway tram bus train
+check "classes that are called like sets" prepare railway
+check "classes that are called like sets: count" row train 16 2
+
+# ---- litter of systems and archives ----
+photos dirty cat dog
+mkdir -p dirty/__MACOSX/cat dirty/none dirty/cat/@eaDir dirty/.git
+for f in __MACOSX/cat/._0.ppm __MACOSX/a.jpg .DS_Store cat/.DS_Store cat/Thumbs.db dog/desktop.ini dog/._1.ppm; do
+    cp dirty/cat/0.ppm dirty/$f
+done
+check "litter is ignored" prepare dirty
+check "litter is no class" row all 10 2
+check "litter is counted" grep -q "^left out: hidden ([0-9]*)\$" out
 
 # ---- a disk that is full, here for files of more than 1 KiB: the list of the many validation images ----
 photos many cat dog
@@ -95,12 +147,13 @@ bad() { # bad WHAT WORDS ARGS...
 mkdir -p empty one/cat holes/cat holes/dog
 cp split/train/ant/0.ppm one/cat/1.ppm
 cp one/cat/1.ppm holes/cat
-bad "no such folder" "nowhere: no such folder" nowhere
+echo note >holes/dog/note.txt
+bad "no such folder" "nowhere: the folder cannot be read: No such file" nowhere
 bad "a file" "tiny.cfg: is a file, expected a folder" tiny.cfg
-bad "an empty folder" "no folders of images \(0 images.*DIR/cat/1.jpg" empty
-bad "images without folders" "no folders of images \(6 images" split/train/ant
+bad "an empty folder" "no folders of images \(0 files.*DIR/cat/1.jpg" empty
+bad "images without folders" "no folders of images \(6 files" split/train/ant
 bad "one class" "one class folder only \(cat\)" one
-bad "a class without images" "holes/dog: this class folder has no images" holes
+bad "a class without images" "holes: class folder dog has no images" holes
 bad "a share of all" "-valid 1: expected a number between 0 and 1" "my pets" -valid 1
 bad "a share that is no number" "-valid 1e-2: expected" "my pets" -valid 1e-2
 rm -r split/more split/self
@@ -109,9 +162,21 @@ bad "a share of what came apart" "has folders train and test already" split -val
 prepare "my pets" -out ..
 check "a folder for a prefix: status 1" test $? = 1
 check "a folder for a prefix: one line" grep -q "^darknet: \.\.: is a folder: -out needs a name" err
-mkdir $'holes/new\nline'
-rm -r holes/dog
-bad "a line break in a name" 'holes/new\?line: the name of this class folder' holes
+rm -r sets railway/b* railway/tram railway/train/*.ppm
+for s in north south; do photos sets/$s ant bee; done
+bad "sets whose names do not tell" "sets: north, south hold the same folders.*rename one to train" sets
+bad "one folder around the classes" "railway: the class folders are in its folder train" railway
+photos fox/train ant bee
+photos fox/Valid ant fox
+bad "a class that only validation has" "there is no class 'fox' in train" fox
+photos lines cat $'new\nline'
+bad "a line break in a name" 'lines/new\?line/0.ppm: has a line break in its path' lines
+photos blank cat "  "
+bad "a blank name" "the name of its class folder is blank" blank
+photos twice ant/twice/bee bee
+bad "labels that cannot be told apart" "is of class 'ant', but 'bee'" twice
+mkdir ones && for c in ant bee; do mkdir ones/$c && cp one/cat/1.ppm ones/$c; done
+bad "single images" "no class has two images" ones
 if [ "$(id -u)" != 0 ]; then
     chmod 0 holes/cat
     bad "an unreadable folder" "holes/cat: the folder cannot be read: Permission denied" holes

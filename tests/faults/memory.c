@@ -345,9 +345,8 @@ static void put_photos(void)
 static int prepare(const char *prefix, struct err *e)
 {
     struct folder *f;
-    TRY(folder_read(&f, photos, NULL, e));
-    int rc = folder_split(f, .3, 1, e);
-    if (!rc) rc = folder_write(f, prefix, 1, e);
+    TRY(folder_read(&f, photos, .3, 1, NULL, e));
+    int rc = folder_write(f, prefix, 1, e);
     folder_free(f);
     return rc;
 }
