@@ -22,8 +22,6 @@ static void rows(void **state)
     for (size_t i = 0; i < 2 * row; i++) assert_true(back[3 * row + i] == whole[3 * row + i] + part[i]);
     assert_int_equal(r.be->ops->read(r.be, &t, 4, 1, part), OK);
     assert_memory_equal(part, back + 4 * row, row * sizeof *back);
-    assert_int_equal(r.be->ops->read(r.be, &t, 4, 2, part), E_ARG);
-    assert_int_equal(r.be->ops->write(r.be, &t, -1, 1, part, 0), E_ARG);
     op_destroy(&maker);
     rig_close(&r);
 }

@@ -5,7 +5,6 @@
  * become: training, paired where the cfg wants it, and inference. */
 #include <dirent.h>
 #include "test.h"
-#include "backend/cuda/conv.h"
 #include "backend/cuda/dnn_engines.h"
 #include "backend/ops/conv.h"
 #include "core/mem.h"

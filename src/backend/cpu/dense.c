@@ -1,6 +1,6 @@
 #include "backend/ops/dense.h"
-#include <string.h>
 #include "act.h"
+#include "backend/ref/ref.h"
 #include "core/mem.h"
 #include "dense.h"
 #include "dnn.h"
@@ -77,18 +77,6 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     return dense_bytes(format.row, shape_row(d->in->shape), &p->weight_bytes, e);
 }
 
-static int pack(const struct op_plan *p, const real *host, void *w)
-{
-    memcpy(w, host, p->weight_bytes);
-    return OK;
-}
-
-static int unpack(const struct op_plan *p, const void *w, real *host)
-{
-    memcpy(host, w, p->weight_bytes);
-    return OK;
-}
-
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
                    const real *bias, void *y)
 {
@@ -104,4 +92,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return gx ? dense_product_gx(s, w, gy, gx, context->scratch) : OK;
 }
 
-const struct dense_ops cpu_dense = { { plan, pack, unpack, forward, backward } };
+const struct dense_ops cpu_dense = { { plan, ref_pack, ref_unpack, forward, backward } };

@@ -4,14 +4,12 @@
 
 struct add {
     const struct cuda *cu;
+    struct add_desc desc;
     int bf16, b_bf16; /* the output and a are; b is */
-    size_t rows_back;
     struct shape a, b;
     int up, down; /* b is scattered by up and strided by down; one of them is 1 */
     int same;     /* a and b have one shape */
-    enum act act;
     float alpha, beta;
-    int add_a, add_b;
 };
 
 /* b may be of the other type: only where V is 1. */
@@ -47,7 +45,7 @@ KERNEL(add_b, struct add m, const void *a, const void *b, void *out, size_t item
         load(bf16, V, a, i * V, f);
         if (at >= 0) load(type_of_b(bf16, V, &m), V, b, at, g);
         for (unsigned k = 0; k < V; k++)
-            f[k] = act_apply(m.act, at < 0 ? f[k] : m.alpha * f[k] + m.beta * g[k]);
+            f[k] = act_apply(m.desc.act, at < 0 ? f[k] : m.alpha * f[k] + m.beta * g[k]);
         store(bf16, V, out, i * V, f);
     }
 }
@@ -78,9 +76,9 @@ KERNEL(add_back_a, struct add m, const void *y, const void *gy, void *ga, void *
         const unsigned groups = m.a.c / V;
         const int64_t at = partner_of_a(&m, (unsigned)i / groups, (unsigned)i % groups * V);
         float g[8];
-        gradient(bf16, V, m.act, y, gy, i * V, g);
-        if (ga) put_times(bf16, V, ga, i * V, g, at < 0 ? 1 : m.alpha, m.add_a);
-        if (gb) put_times(type_of_b(bf16, V, &m), V, gb, i * V, g, m.beta, m.add_b);
+        gradient(bf16, V, m.desc.act, y, gy, i * V, g);
+        if (ga) put_times(bf16, V, ga, i * V, g, at < 0 ? 1 : m.alpha, m.desc.add_a);
+        if (gb) put_times(type_of_b(bf16, V, &m), V, gb, i * V, g, m.beta, m.desc.add_b);
     }
 }
 
@@ -93,8 +91,8 @@ KERNEL(add_back_b, struct add m, const void *y, const void *gy, void *gb, size_t
         const unsigned groups = m.b.c / V;
         const int64_t at = partner_of_b(&m, (unsigned)i / groups, (unsigned)i % groups * V);
         float g[8] = { 0 };
-        if (at >= 0) gradient(bf16, V, m.act, y, gy, at, g);
-        put_times(type_of_b(bf16, V, &m), V, gb, i * V, g, m.beta, m.add_b);
+        if (at >= 0) gradient(bf16, V, m.desc.act, y, gy, at, g);
+        put_times(type_of_b(bf16, V, &m), V, gb, i * V, g, m.beta, m.desc.add_b);
     }
 }
 
@@ -110,22 +108,16 @@ static int plan(struct backend *be, const struct add_desc *d, struct tensor *out
     const struct shape a = d->a->shape, b = d->b->shape;
     TRY(op_plan_init(p, sizeof(struct add), e));
     struct add *s = (struct add *)p->self;
-    if (!add_factors(a, b, &s->up, &s->down))
-        return fail(e, E_ARG,
-                    "cannot add maps of %dx%d and %dx%d: one size must be a whole multiple of the other", a.w,
-                    a.h, b.w, b.h);
-    s->cu = cuda_of(be);
-    s->bf16 = cuda_is_bf16(d->a);
-    s->b_bf16 = cuda_is_bf16(d->b);
-    s->rows_back = d->rows_back;
-    s->a = a;
-    s->b = b;
-    s->same = a.c == b.c && a.w == b.w;
-    s->act = d->act;
-    s->alpha = (float)d->alpha;
-    s->beta = (float)d->beta;
-    s->add_a = d->add_a;
-    s->add_b = d->add_b;
+    *s = (struct add){ .cu = cuda_of(be),
+                       .desc = *d,
+                       .bf16 = cuda_is_bf16(d->a),
+                       .b_bf16 = cuda_is_bf16(d->b),
+                       .a = a,
+                       .b = b,
+                       .same = a.c == b.c && a.w == b.w,
+                       .alpha = (float)d->alpha,
+                       .beta = (float)d->beta };
+    add_factors(a, b, &s->up, &s->down);
     p->fused = 1;
     return cuda_tensor(out, s->bf16, e);
 }
@@ -144,7 +136,8 @@ static int backward(const struct op_plan *p, const struct op_context *, const vo
 {
     const struct add *s = (const struct add *)p->self;
     const unsigned V = width(s);
-    const size_t a = s->rows_back * shape_row(s->a) / V, b = s->rows_back * shape_row(s->b) / V;
+    const size_t a = (size_t)s->desc.rows_back * shape_row(s->a) / V,
+                 b = (size_t)s->desc.rows_back * shape_row(s->b) / V;
     void *both = s->same ? gb : NULL;
     if (ga || both) LAUNCH_ITEMS(s->cu, add_back_a, s->bf16, V, a, *s, y, gy, ga, both, a);
     if (gb && !both) LAUNCH_ITEMS(s->cu, add_back_b, s->bf16, V, b, *s, y, gy, gb, b);

@@ -6,10 +6,10 @@ enum { FEATURES = 128 }; /* of a block */
 
 struct center {
     const struct cuda *cu;
-    int bf16, classes;
-    unsigned d, c, rows_back; /* features, and channels of them */
-    unsigned parts;           /* blocks that share a class */
-    double lambda, warmup, alpha;
+    struct center_desc desc;
+    int bf16;
+    unsigned d, c;  /* features, and channels of them */
+    unsigned parts; /* blocks that share a class */
 };
 
 DEVICE float feature(const struct center *j, const void *x, size_t row, unsigned t)
@@ -33,7 +33,7 @@ KERNEL(pull, struct center j, const void *x, const int *label, unsigned scored, 
         if (t >= j.d) continue;
         const size_t at = (size_t)k * j.d + dense_at(t, j.c, j.d / j.c);
         float c = state.centers[at], sum = state.sum[at];
-        if (move) c -= (float)(j.alpha * (double)sum / (1 + (double)state.count[k])), sum = 0;
+        if (move) c -= (float)(j.desc.alpha * (double)sum / (1 + (double)state.count[k])), sum = 0;
         for (unsigned row = 0; row < scored; row++) {
             if (label[row] != (int)k) continue;
             const float z = feature(&j, x, row, t) - c;
@@ -53,13 +53,13 @@ KERNEL(finish, struct center j, const int *label, unsigned scored, int move, int
     SHARED(double, sum, THREADS);
     PHASE
     {
-        for (unsigned k = threadIdx.x; !reuse_detached && k < (unsigned)j.classes; k += THREADS) {
+        for (unsigned k = threadIdx.x; !reuse_detached && k < (unsigned)j.desc.classes; k += THREADS) {
             unsigned n = 0;
             for (unsigned row = 0; row < scored; row++) n += label[row] == (int)k;
             count[k] = (move ? 0 : count[k]) + (float)n;
         }
         sum[threadIdx.x] = 0;
-        for (unsigned i = threadIdx.x; i < (unsigned)j.classes * j.parts; i += THREADS)
+        for (unsigned i = threadIdx.x; i < (unsigned)j.desc.classes * j.parts; i += THREADS)
             sum[threadIdx.x] += part[i];
     }
     BLOCK_SUM(sum, THREADS, 1);
@@ -71,8 +71,8 @@ KERNEL(pull_back, struct center j, const struct step_state *now, const void *x, 
 {
     PHASE
     {
-        const double share = warmup_share(j.warmup, now->iteration, now->ce_average, j.classes);
-        const double factor = j.lambda * share / scored;
+        const double share = warmup_share(j.desc.warmup, now->iteration, now->ce_average, j.desc.classes);
+        const double factor = j.desc.lambda * share / scored;
         GRID_LOOP(i, n)
         {
             const unsigned row = (unsigned)(i / j.d), t = (unsigned)(i % j.d);
@@ -88,19 +88,15 @@ KERNEL(pull_back, struct center j, const struct step_state *now, const void *x, 
 
 static int plan(struct backend *be, const struct center_desc *d, struct op_plan *p, struct err *e)
 {
+    const unsigned features = (unsigned)shape_row(d->in->shape), parts = (features + FEATURES - 1) / FEATURES;
     TRY(op_plan_init(p, sizeof(struct center), e));
-    struct center *s = (struct center *)p->self;
-    s->cu = cuda_of(be);
-    s->bf16 = cuda_is_bf16(d->in);
-    s->classes = d->classes;
-    s->d = (unsigned)shape_row(d->in->shape);
-    s->c = d->in->shape.c;
-    s->rows_back = d->rows_back;
-    s->parts = (s->d + FEATURES - 1) / FEATURES;
-    s->lambda = d->lambda;
-    s->warmup = d->warmup;
-    s->alpha = d->alpha;
-    p->scratch_bytes = (size_t)d->classes * s->parts * sizeof(double);
+    *(struct center *)p->self = (struct center){ .cu = cuda_of(be),
+                                                 .desc = *d,
+                                                 .bf16 = cuda_is_bf16(d->in),
+                                                 .d = features,
+                                                 .c = (unsigned)d->in->shape.c,
+                                                 .parts = parts };
+    p->scratch_bytes = (size_t)d->classes * parts * sizeof(double);
     return OK;
 }
 
@@ -110,8 +106,8 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     const struct center *s = (const struct center *)p->self;
     const int reuse = context->reuse_detached, move = !context->add && !reuse;
     double *part = (double *)context->scratch;
-    LAUNCH(s->cu, pull, s->classes, s->parts, FEATURES, *s, x, context->label, context->scored, move, reuse,
-           *state, part);
+    LAUNCH(s->cu, pull, s->desc.classes, s->parts, FEATURES, *s, x, context->label, context->scored, move,
+           reuse, *state, part);
     LAUNCH(s->cu, finish, 1, 1, THREADS, *s, context->label, context->scored, move, reuse, state->count, part,
            loss);
     return OK;
@@ -121,7 +117,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const struct center_state *state, void *gx, int add)
 {
     const struct center *s = (const struct center *)p->self;
-    const size_t n = (size_t)s->rows_back * s->d;
+    const size_t n = (size_t)s->desc.rows_back * s->d;
     LAUNCH(s->cu, pull_back, blocks_for(s->cu, n), 1, THREADS, *s, context->state, x, context->label,
            context->scored, state->centers, gx, n, add);
     return OK;

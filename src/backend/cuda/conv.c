@@ -1,6 +1,6 @@
 /* Convolution: up to three plans of cuDNN, one for each pass. */
 #include "backend/ops/conv.h"
-#include "conv.h"
+#include "dnn.h"
 #include "linear.h"
 
 enum { PASSES = 3 };
@@ -69,9 +69,6 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
 {
     TRY(op_plan_init(p, sizeof(struct conv), e));
     p->release = release;
-    if (d->groups < 1 || d->in->shape.c % d->groups || out->shape.c % d->groups)
-        return fail(e, E_ARG, "convolution: groups=%d must divide the %d input channels and the %d filters",
-                    d->groups, d->in->shape.c, out->shape.c);
     struct conv *s = p->self;
     TRY(cuda_linear_plan(&s->linear, be, d, out, (size_t)d->size * (size_t)d->size, p, e));
     return plan_passes(s, be, d, out->shape, &p->scratch_bytes, e);

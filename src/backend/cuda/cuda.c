@@ -10,8 +10,6 @@ enum { SMALL_STAGES = MOST_STAGES, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LAR
 
 const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
 
-static const char *version(void) { return cudnn_libraries(); }
-
 /* ---- open and close ---- */
 
 static int open_stages(struct stages *s, int n, size_t bytes, struct err *e)
@@ -205,7 +203,6 @@ static int copy_rows(struct cuda *cu, const struct tensor *t, int row, int rows,
 {
     const size_t n = shape_row(t->shape);
     size_t most;
-    if (row < 0 || rows < 0 || row > t->shape.n - rows) return E_ARG;
     TRY(dense_rows(cu, n * sizeof(real), &most));
     for (size_t at = 0; at < (size_t)rows; at += most) {
         const size_t k = (size_t)rows - at < most ? (size_t)rows - at : most, bytes = k * n * sizeof(real);
@@ -247,7 +244,7 @@ const struct backend_ops backend_cuda = {
     .name = "cuda",
     .gpu = 1,
     .precisions = 1u << PRECISION_FP32 | 1u << PRECISION_TF32 | 1u << PRECISION_BF16,
-    .version = version,
+    .version = cudnn_libraries,
     .open = cuda_open,
     .close = cuda_close,
     .free_bytes = cuda_free_bytes,

@@ -2,8 +2,32 @@
  * host. */
 #ifndef CUDA_DNN_H
 #define CUDA_DNN_H
+#include "backend/linear.h"
 #include "device.h"
-#include "dnn_conv.h"
+
+/* A convolution as cuDNN is asked for it. */
+enum cudnn_pass {
+    CUDNN_PASS_FORWARD, /* y = x * w */
+    CUDNN_PASS_DATA,    /* gx = gy * w, transposed */
+    CUDNN_PASS_WEIGHTS  /* gw = x * gy */
+};
+
+/* All int: compared byte by byte. */
+struct cudnn_conv {
+    int pass;              /* enum cudnn_pass */
+    int bf16;              /* elements are bfloat16; else float */
+    int tf32;              /* float: factors may be rounded to 10 bits */
+    int n, c, h, w;        /* of x */
+    int filters, oh, ow;   /* of y */
+    int size, stride, pad; /* square window; zero padding on each side */
+    int groups;
+    int add; /* adds to what is there */
+};
+
+/* conv.c: does the plan of a convolution need this pass, and what does that ask of cuDNN? */
+int cuda_conv_wants(const struct linear_desc *, enum cudnn_pass);
+struct cudnn_conv cuda_conv_pass(const struct linear_desc *, struct shape out, enum cudnn_pass, int bf16,
+                                 int tf32);
 
 enum { CUDNN_WORKSPACE = 256 << 20 }; /* bytes that a convolution may want at most */
 

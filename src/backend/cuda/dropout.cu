@@ -4,10 +4,9 @@
 
 struct dropout {
     const struct cuda *cu;
+    struct dropout_desc desc;
     int bf16;
     size_t n, n_back, c, hw; /* numbers, forward and backward; channels and pixels */
-    double probability;
-    uint64_t key;
 };
 
 /* Element i lies at pixel p of channel c; the draw goes by its place in N,C,H,W order. */
@@ -15,13 +14,13 @@ KERNEL(drop, struct dropout d, const struct step_state *state, const void *x, vo
 {
     PHASE
     {
-        const uint64_t step_key = rng_key(d.key, RNG_DROPOUT, state->step);
-        const float scale = (float)(1 / (1 - d.probability));
+        const uint64_t step_key = rng_key(d.desc.key, RNG_DROPOUT, state->step);
+        const float scale = (float)(1 / (1 - d.desc.probability));
         GRID_LOOP(i, n)
         {
             float f;
             load(d.bf16, 1, x, i, &f);
-            f = dropout_keep(step_key, dense_at(i, d.c, d.hw), d.probability) ? f * scale : 0;
+            f = dropout_keep(step_key, dense_at(i, d.c, d.hw), d.desc.probability) ? f * scale : 0;
             put(d.bf16, 1, y, i, &f, add);
         }
     }
@@ -33,13 +32,12 @@ static int plan(struct backend *be, const struct dropout_desc *d, struct tensor 
     const size_t row = shape_row(d->in->shape), c = d->in->shape.c;
     TRY(op_plan_init(p, sizeof(struct dropout), e));
     *(struct dropout *)p->self = (struct dropout){ .cu = cuda_of(be),
+                                                   .desc = *d,
                                                    .bf16 = cuda_is_bf16(d->in),
                                                    .n = shape_count(d->in->shape),
                                                    .n_back = row * d->rows_back,
                                                    .c = c,
-                                                   .hw = row / c,
-                                                   .probability = d->probability,
-                                                   .key = d->key };
+                                                   .hw = row / c };
     return cuda_tensor(out, cuda_is_bf16(d->in), e);
 }
 

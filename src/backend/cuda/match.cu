@@ -341,11 +341,6 @@ KERNEL(descend, struct match_job m, void *gx, int add)
 
 /* ---- plans ---- */
 
-struct match {
-    const struct cuda *cu;
-    struct match_job job;
-};
-
 /* The next `bytes` of the workspace; without one only counts. */
 static void *cut(char *workspace, size_t *at, size_t bytes)
 {
@@ -389,16 +384,16 @@ static unsigned chunks_of(const struct cuda *cu, unsigned pools)
 
 static int plan(struct backend *be, const struct match_desc *d, struct op_plan *p, struct err *e)
 {
-    TRY(op_plan_init(p, sizeof(struct match), e));
+    TRY(op_plan_init(p, sizeof(struct match_job), e));
     const struct cuda *cu = cuda_of(be);
     const unsigned m1 = (unsigned)d->m1, m = m1 + (unsigned)d->m2;
     const unsigned pools = d->options.conditional ? (unsigned)d->classes : 1;
     if (m > 65535 || pools > 65535)
         return fail(e, E_ARG, "the matching loss of %u rows and %u classes: 65535 of either are the most", m,
                     pools);
-    struct match *s = (struct match *)p->self;
-    s->cu = cu;
-    s->job = (struct match_job){
+    struct match_job *s = (struct match_job *)p->self;
+    *s = (struct match_job){
+        .cu = cu,
         .o = d->options,
         .bf16 = cuda_is_bf16(d->in),
         .classes = d->classes,
@@ -415,15 +410,14 @@ static int plan(struct backend *be, const struct match_desc *d, struct op_plan *
         .lambda = d->lambda,
         .warmup = d->warmup,
     };
-    p->kept_bytes = lay_out(&s->job, NULL);
+    p->kept_bytes = lay_out(s, NULL);
     return OK;
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
                    const struct match_memory *memory, double *match, void *kept)
 {
-    const struct match *s = (const struct match *)p->self;
-    struct match_job m = s->job;
+    struct match_job m = *(const struct match_job *)p->self;
     lay_out(&m, (char *)kept);
     m.now = context->state;
     m.h = x;
@@ -432,22 +426,21 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     m.match = match;
     if (memory) m.old = *memory;
     const unsigned tiles = (m.m + TILE - 1) / TILE;
-    LAUNCH(s->cu, count_pools, m.pools, 1, THREADS, m);
-    LAUNCH(s->cu, collect, m.m, 1, THREADS, m);
-    LAUNCH(s->cu, measure, tiles, tiles, SIDE * SIDE, m);
+    LAUNCH(m.cu, count_pools, m.pools, 1, THREADS, m);
+    LAUNCH(m.cu, collect, m.m, 1, THREADS, m);
+    LAUNCH(m.cu, measure, tiles, tiles, SIDE * SIDE, m);
     for (int pass = 0; m.o.bandwidth != BANDWIDTH_FIXED && pass < MATCH_PASSES; pass++)
-        LAUNCH(s->cu, select_digit, m.chunks, m.lists, SELECTORS, m, pass);
-    LAUNCH(s->cu, evaluate, m.chunks, m.pools, SELECTORS, m);
-    LAUNCH(s->cu, finish, 1, 1, THREADS, m);
+        LAUNCH(m.cu, select_digit, m.chunks, m.lists, SELECTORS, m, pass);
+    LAUNCH(m.cu, evaluate, m.chunks, m.pools, SELECTORS, m);
+    LAUNCH(m.cu, finish, 1, 1, THREADS, m);
     return OK;
 }
 
 static int backward(const struct op_plan *p, const struct op_context *, const void *kept, void *gx, int add)
 {
-    const struct match *s = (const struct match *)p->self;
-    struct match_job m = s->job;
+    struct match_job m = *(const struct match_job *)p->self;
     lay_out(&m, (char *)kept);
-    LAUNCH(s->cu, descend, (m.m + TILE - 1) / TILE, (m.d + COLUMNS - 1) / COLUMNS, TILE / ROWS * COLUMNS, m,
+    LAUNCH(m.cu, descend, (m.m + TILE - 1) / TILE, (m.d + COLUMNS - 1) / COLUMNS, TILE / ROWS * COLUMNS, m,
            gx, add);
     return OK;
 }

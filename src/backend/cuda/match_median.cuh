@@ -21,6 +21,7 @@ struct match_digit { /* what is known of a median: the leading digits, and its r
     unsigned rank;
 };
 struct match_job {
+    const struct cuda *cu;
     struct match_options o;
     int bf16, classes, every;
     unsigned pools, m1, m, d, c;  /* rows of S1, and of both; features, and channels of them */

@@ -368,9 +368,6 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     const int relu_like = is_relu_like(d->act);
     TRY(op_plan_init(p, sizeof(struct norm), e));
     struct norm *s = (struct norm *)p->self;
-    if (d->splits == 2 && (d->rows_s1 < 1 || d->rows_s1 >= in.n))
-        return fail(e, E_ARG, "batch normalisation of two halves: the first has %d of %d rows, both need one",
-                    d->rows_s1, in.n);
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
     s->cu = cuda_of(be);
     s->train = d->train;

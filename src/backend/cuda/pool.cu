@@ -171,20 +171,19 @@ static int plan(struct backend *be, const struct pool_desc *d, struct tensor *ou
 {
     TRY(op_plan_init(p, sizeof(struct pool), e));
     struct pool *s = (struct pool *)p->self;
-    s->cu = cuda_of(be);
-    s->bf16 = cuda_is_bf16(d->in);
-    s->V = cuda_vector(s->bf16, d->in->shape.c);
-    s->kind = d->kind;
-    s->rows_back = d->rows_back;
-    s->in = d->in->shape;
-    s->out = out->shape;
-    if (d->kind == POOL_MAX) {
-        s->size = d->size;
-        s->stride = d->stride;
-        s->offset = d->pad / 2;
-        s->narrow = d->size <= 16;
-        if (d->train) p->kept_bytes = shape_count(s->out) * (s->narrow ? 1 : sizeof(uint32_t));
-    }
+    *s = (struct pool){ .cu = cuda_of(be),
+                        .bf16 = cuda_is_bf16(d->in),
+                        .V = cuda_vector(cuda_is_bf16(d->in), d->in->shape.c),
+                        .kind = d->kind,
+                        .rows_back = (size_t)d->rows_back,
+                        .in = d->in->shape,
+                        .out = out->shape,
+                        .size = d->size,
+                        .stride = d->stride,
+                        .offset = d->pad / 2,
+                        .narrow = d->size <= 16 };
+    if (d->kind == POOL_MAX && d->train)
+        p->kept_bytes = shape_count(s->out) * (s->narrow ? 1 : sizeof(uint32_t));
     return cuda_tensor(out, s->bf16, e);
 }
 

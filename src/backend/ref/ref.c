@@ -39,19 +39,20 @@ static int open_device(struct backend *be, int index, struct err *e)
     return OK;
 }
 
-static void close_device(struct backend *be) { (void)be; }
+static void close_device(struct backend *be) {}
 
-static size_t free_bytes(struct backend *be) { return mem_free_bytes(); }
+size_t ref_free_bytes(struct backend *be) { return mem_free_bytes(); }
 
-static int alloc(struct backend *be, size_t bytes, void **out, struct err *e)
+int ref_alloc(struct backend *be, size_t bytes, void **out, struct err *e)
 {
     *out = mem_alloc(bytes, 1);
-    return *out ? OK : fail(e, E_MEM, "cannot allocate %zu bytes of memory: lower batch", bytes);
+    if (*out) return OK;
+    return fail(e, E_MEM, "not enough memory: %zu MiB asked for; a smaller batch needs less", bytes >> 20);
 }
 
-static void release(struct backend *be, void *p) { mem_free(p); }
+void ref_free(struct backend *be, void *p) { mem_free(p); }
 
-static int copy(struct backend *be, void *to, const void *from, size_t bytes)
+int ref_copy(struct backend *be, void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
     return OK;
@@ -71,7 +72,7 @@ static int write_rows(struct backend *be, struct tensor *t, int row, int rows, c
     return OK;
 }
 
-static int sync_device(struct backend *be, struct err *e) { return OK; }
+int ref_sync(struct backend *be, struct err *e) { return OK; }
 
 static int image(struct backend *be, struct tensor *t, struct err *e) { return ref_tensor(t, e); }
 
@@ -85,14 +86,14 @@ const struct backend_ops backend_ref = {
     .version = version,
     .open = open_device,
     .close = close_device,
-    .free_bytes = free_bytes,
-    .alloc = alloc,
-    .free = release,
-    .upload = copy,
-    .download = copy,
+    .free_bytes = ref_free_bytes,
+    .alloc = ref_alloc,
+    .free = ref_free,
+    .upload = ref_copy,
+    .download = ref_copy,
     .read = read_rows,
     .write = write_rows,
-    .sync = sync_device,
+    .sync = ref_sync,
     .image = image,
 #define OPERATION(name, provider) .name = &provider##_##name,
 #include "ops_ref.inc"

@@ -19,6 +19,13 @@ int ref_tensor(struct tensor *, struct err *);
 /* Gives a plan a copy of its private struct; sets layout and bytes of an output whose shape is set. */
 int ref_plan(struct op_plan *, const void *self, size_t bytes, struct tensor *out, struct err *);
 
+/* Memory of the host as that of a device, where operations have finished when they return: cpu's too. */
+size_t ref_free_bytes(struct backend *);
+int ref_alloc(struct backend *, size_t bytes, void **, struct err *);
+void ref_free(struct backend *, void *);
+int ref_copy(struct backend *, void *to, const void *from, size_t bytes);
+int ref_sync(struct backend *, struct err *);
+
 /* The convolution, for dense too. Packed weights are as on the host. */
 int ref_conv_plan(struct backend *, const struct linear_desc *, struct tensor *out, struct op_plan *,
                   struct err *);
