@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "data/images.h"
 
 static int no_memory(struct err *e) { return fail(e, E_MEM, "not enough memory for the list of images"); }
 
@@ -22,29 +23,9 @@ static int unreadable(const char *path, int why, struct err *e)
 
 /* ---- walking through DIR: all files, label -1 for those that are no images ---- */
 
-static int is_image(const char *name)
-{
-    static const char *const known[] = {
-        "jpg", "jpeg", "png", "bmp", "gif", "tga", "psd", "ppm", "pgm", "pnm"
-    }; /* what image_decode takes */
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
-        if (!strcasecmp(dot + 1, known[i])) return 1;
-    return 0;
-}
-
-static int is_litter(const char *name)
-{
-    static const char *const known[] = { "__MACOSX",     "Thumbs.db",  "desktop.ini",
-                                         "$RECYCLE.BIN", "lost+found", "System Volume Information" };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcasecmp(name, known[i])) return 1;
-    return *name == '.';
-}
-
 static int add_file(struct folder *f, const FTSENT *x, struct err *e)
 {
-    int image = x->fts_info == FTS_F && is_image(x->fts_name);
+    int image = x->fts_info == FTS_F && image_named(x->fts_name);
     if (x->fts_level == 0)
         return fail_at(e, E_FILE, x->fts_path, 0, "is a file, expected a folder of class folders");
     if (image && strpbrk(x->fts_path, "\r\n"))
@@ -60,7 +41,7 @@ static int add_file(struct folder *f, const FTSENT *x, struct err *e)
 
 static int visit(struct folder *f, FTS *fts, FTSENT *x, struct err *e)
 {
-    if (x->fts_level > 0 && is_litter(x->fts_name)) {
+    if (x->fts_level > 0 && image_litter(x->fts_name)) {
         f->skipped[SKIPPED_LITTER] += x->fts_info != FTS_DP;
         return fts_set(fts, x, FTS_SKIP), OK;
     }

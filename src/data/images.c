@@ -29,6 +29,15 @@ int image_named(const char *name)
            (decoder_has_opencv() && ends_in(name, foreign, sizeof foreign / sizeof *foreign));
 }
 
+int image_litter(const char *name)
+{
+    static const char *const known[] = { "__MACOSX",     "Thumbs.db",  "desktop.ini",
+                                         "$RECYCLE.BIN", "lost+found", "System Volume Information" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcasecmp(name, known[i])) return 1;
+    return *name == '.';
+}
+
 /* ---- those of a folder ---- */
 
 static int by_name(const FTSENT **a, const FTSENT **b) { return strcmp((*a)->fts_name, (*b)->fts_name); }
@@ -45,7 +54,7 @@ static int add(const char *path, char ***image, int *n, struct err *e)
 static int collect(FTS *fts, char ***image, int *n, struct err *e)
 {
     for (FTSENT *x; (x = fts_read(fts));) {
-        if (x->fts_level > 0 && *x->fts_name == '.')
+        if (x->fts_level > 0 && image_litter(x->fts_name))
             fts_set(fts, x, FTS_SKIP);
         else if (x->fts_info == FTS_DNR)
             return fail_at(e, E_FILE, x->fts_path, 0, "the folder cannot be read: %s",

@@ -6,6 +6,9 @@
 /* Whether a file is named like one of a kind that image_decode reads. */
 int image_named(const char *name);
 
+/* Whether a file or folder is hidden, or what systems and archives leave (__MACOSX, Thumbs.db, ...). */
+int image_litter(const char *name);
+
 /* Where `path` is a folder: the images in it and below, by name, hidden ones left out; images_free them. Else
  * *n is 0. Fails for a folder without images. */
 int images_of_folder(const char *path, char ***image, int *n, struct err *);

@@ -15,37 +15,25 @@ static int is_token(const char *text, const char *label)
     return 0;
 }
 
-struct rank {
-    int in_name, token;
-    size_t length;
-};
-
-static struct rank rank_of(const char *path, const char *label)
+/* Those in the file name come first, then whole tokens, then the longest. */
+static size_t rank_of(const char *path, const char *label)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int in_name = strstr(name, label) != NULL;
-    return (struct rank){ in_name, is_token(in_name ? name : path, label), strlen(label) };
-}
-
-static int compare(struct rank a, struct rank b)
-{
-    if (a.in_name != b.in_name) return a.in_name - b.in_name;
-    if (a.token != b.token) return a.token - b.token;
-    return (a.length > b.length) - (a.length < b.length);
+    size_t in_name = strstr(name, label) != NULL, token = (size_t)is_token(in_name ? name : path, label);
+    return (in_name * 2 + token) << 32 | strlen(label);
 }
 
 int label_of(const char *path, char *const *labels, int n)
 {
-    struct rank best = { 0, 0, 0 };
+    size_t best = 0;
     int found = -1;
     for (int k = 0; k < n; k++) {
         if (!strstr(path, labels[k])) continue;
-        struct rank r = rank_of(path, labels[k]);
-        int order = found == -1 ? 1 : compare(r, best);
-        if (order > 0) {
-            best = r;
+        size_t rank = rank_of(path, labels[k]);
+        if (found == -1 || rank > best) {
+            best = rank;
             found = k;
-        } else if (order == 0 && found >= 0) {
+        } else if (rank == best && found >= 0) {
             found = -2 - found;
         }
     }

@@ -7,7 +7,7 @@
 #include "core/pairing.h"
 #include "core/rng.h"
 #include "data/image.h"
-#include "data/sampler.h"
+#include "data/pick.h"
 
 enum { DEPTH = 3, LANES = 2 };
 enum { PACKED_ROWS = 16 }; /* rows a job of packed images: one alone is quicker made than handed over */
@@ -118,21 +118,17 @@ static int redraw_matched(const struct loader *l, uint64_t key, int lane, int a,
     return attempt == 1 ? (lane ? a : b) : -1;
 }
 
-/* What replaces an unreadable sample in training; attempt from 1. */
+/* The sample of a row; in training, after so many unreadable ones, what replaces them. */
 static int redraw(const struct loader *l, int lane, uint64_t number, int row, int attempt)
 {
     const struct loader_options *o = &l->o;
+    if (!attempt) return draw(l, lane, number, row);
     int matched = o->pairing == PAIR_CLASS && is_paired(o, number), stream = matched ? 0 : lane;
     /* sub-stream 1 of the order; 0 holds the epochs */
     uint64_t key =
         rng_key(rng_key(o->seed, RNG_ORDER, (uint64_t)stream), 1, place_of(o, stream, number, row));
     if (!matched) return (int)rng_below(key, (uint64_t)attempt, (uint64_t)l->d->n);
     return redraw_matched(l, key, lane, draw(l, 0, number, row), draw(l, 1, number, row), attempt);
-}
-
-static int draw_again(const struct loader *l, int lane, uint64_t number, int row, int attempt)
-{
-    return attempt ? redraw(l, lane, number, row, attempt) : draw(l, lane, number, row);
 }
 
 /* ---- workers ---- */
@@ -307,7 +303,7 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
     for (int at = 0; at < s->batch.rows; at++) {
         int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
         for (int i = 0; i < s->outcome[at].failed; i++)
-            count_unreadable(l, draw_again(l, lane, s->batch.number, row, i));
+            count_unreadable(l, redraw(l, lane, s->batch.number, row, i));
         if (s->outcome[at].flaw && count(l, &l->flawed, "damaged", s->sample[at]))
             note(&l->notes, "%s: %s", l->d->path[s->sample[at]], s->outcome[at].flaw);
     }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include "core/file.h"
 #include "core/mem.h"
+#include "core/text.h"
 
 static const uint64_t DEFLATE_RATIO = 1032; /* the most that deflate expands, zlib's technical notes */
 
@@ -92,18 +93,14 @@ int stream_check(struct stream *s, uint64_t n, struct err *e)
 
 int stream_find(char **found, const char *path, struct err *e)
 {
-    static const char end[] = ".gz";
-    size_t n = strlen(path), m = sizeof end - 1;
-    char *p = *found = mem_alloc(n + sizeof end, 1);
-    if (!p) return fail(e, E_MEM, "not enough memory");
-    memcpy(p, path, n);
-    if (!access(p, F_OK)) return OK;
-    if (n > m && !strcmp(p + n - m, end))
-        p[n - m] = 0;
-    else
-        memcpy(p + n, end, m);
-    if (!access(p, F_OK)) return OK;
-    mem_free(p);
+    size_t n = strlen(path);
+    int zipped = n > 3 && !strcmp(path + n - 3, ".gz");
+    for (int other = 0; other < 2; other++) {
+        *found = other && zipped ? mem_text(path, n - 3) : text_format("%s%s", path, other ? ".gz" : "");
+        if (!*found) return fail(e, E_MEM, "not enough memory");
+        if (!access(*found, F_OK)) return OK;
+        mem_free(*found);
+    }
     *found = NULL;
     return OK;
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "data/dataset.h"
-#include "data/sampler.h"
+#include "data/pick.h"
 /* last: cmocka has a macro called fail */
 #include <stdarg.h>
 #include <stddef.h>
