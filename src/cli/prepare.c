@@ -65,25 +65,21 @@ static void print_next(const struct folder *f, const char *prefix)
     printf(".data %s -set connected.output=%d\n", next_cfg, f->classes);
 }
 
-static int prepare(struct folder *f, const struct cli *c, struct err *e)
-{
-    const char *prefix = c->out ? c->out : strrchr(f->root, '/') + 1;
-    if (!*prefix) return fail(e, E_ARG, "prepare %.60s: give the files a name with -out", c->arg[0]);
-    TRY(folder_write(f, prefix, c->force, e));
-    printf("%s: %d images in %d classes\n", f->root, f->n, f->classes);
-    print_table(f);
-    print_skipped(f);
-    print_next(f, prefix);
-    return OK;
-}
-
 int cli_prepare(const struct cli *c, struct err *e)
 {
     struct console console = { 0 };
     struct notes notes = console_notes(&console);
     struct folder *f;
     TRY(folder_read(&f, c->arg[0], c->valid, c->seed, &notes, e));
-    int rc = prepare(f, c, e);
+    const char *prefix = c->out ? c->out : strrchr(f->root, '/') + 1;
+    int rc = *prefix ? folder_write(f, prefix, c->force, e)
+                     : fail(e, E_ARG, "prepare %.60s: give the files a name with -out", c->arg[0]);
+    if (!rc) {
+        printf("%s: %d images in %d classes\n", f->root, f->n, f->classes);
+        print_table(f);
+        print_skipped(f);
+        print_next(f, prefix);
+    }
     folder_free(f);
     return rc;
 }

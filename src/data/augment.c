@@ -36,10 +36,12 @@ static int integer_between(uint64_t key, enum draw d, int a, int b)
     return a + (int)rng_below(key, d, (uint64_t)b - (uint64_t)a + 1);
 }
 
+static int is_neutral(double factor) { return factor == 0 || factor == 1; }
+
 /* Darknet's rand_scale: uniform in [1, s], or one over that; `side` chooses. s 0 means 1. */
 static double factor(uint64_t key, enum draw d, enum draw side, double s)
 {
-    if (s == 0 || s == 1) return 1;
+    if (is_neutral(s)) return 1;
     double r = between(key, d, 1, s);
     return rng_uniform(key, side) < .5 ? r : 1 / r;
 }
@@ -173,8 +175,6 @@ static int crop_padded(const struct augment *a, uint64_t key, const uint8_t *pix
     mem_free(own);
     return OK;
 }
-
-static int is_neutral(double factor) { return factor == 0 || factor == 1; }
 
 int augment_only_moves(const struct augment *a, int iw, int ih)
 {

@@ -213,17 +213,6 @@ static int parse_line(struct parse *p, char *line, struct err *e)
     return OK;
 }
 
-static int parse_text(struct parse *p, char *text, struct err *e)
-{
-    struct lines l;
-    char *line;
-    for (lines_open(&l, text); (line = lines_next(&l));) {
-        p->line = l.number;
-        if (*line && *line != '#' && *line != ';') TRY(parse_line(p, line, e));
-    }
-    return OK;
-}
-
 static int load_names(struct data_file *d, const struct notes *notes, struct err *e)
 {
     const char *path = d->names ? d->names : d->labels;
@@ -246,16 +235,21 @@ static int load_names(struct data_file *d, const struct notes *notes, struct err
 
 static int fill(struct data_file *d, const char *path, const struct notes *notes, struct err *e)
 {
-    char *text;
+    char *text, *line;
     size_t n;
+    struct lines l;
     struct parse p = { .d = d, .notes = notes };
+    int rc = OK;
     d->classes = 2;
     d->top = 1;
     d->path = mem_text(path, strlen(path));
     d->backup = mem_text("backup", 6);
     if (!d->path || !d->backup) return fail(e, E_MEM, "not enough memory");
     TRY(text_load(path, 1 << 20, &text, &n, e));
-    int rc = parse_text(&p, text, e);
+    for (lines_open(&l, text); !rc && (line = lines_next(&l));) {
+        p.line = l.number;
+        if (*line && *line != '#' && *line != ';') rc = parse_line(&p, line, e);
+    }
     mem_free(text);
     if (rc) return rc;
     if (!p.seen[0]) note(notes, "%s: no `classes=`: %d assumed", path, d->classes);

@@ -20,15 +20,18 @@ struct set {
     struct pick pick;
 };
 
-struct tally {
-    int none, several, settled; /* no label; still ambiguous; several labels, but one preferred */
-    int first_none, first_several, first_settled;
+struct some {
+    int n, first;
 };
 
-static void count_one(int *n, int *first, int i)
+static void add(struct some *s, int i)
 {
-    if (!(*n)++) *first = i;
+    if (!s->n++) s->first = i;
 }
+
+struct tally {
+    struct some none, several, settled; /* no label; still ambiguous; several labels, but one preferred */
+};
 
 /* "'cat', 'dog'": the labels last found, as far as they fit. */
 static const char *hits(const struct label_finder *f, char *buf, size_t size)
@@ -61,25 +64,25 @@ static struct shown show(const char *path)
 static int report(const struct set *s, struct label_finder *f, const struct tally *t, const char *list,
                   const struct notes *notes, struct err *e)
 {
-    char *const *path = s->list;
+    const char *path = s->list[t->settled.first];
     char buf[100] = "", none[150] = "", several[260] = "";
-    if (t->settled) {
-        label_search(f, path[t->first_settled]);
+    if (t->settled.n) {
+        label_search(f, path);
         note(notes,
              "%s: %d of %d images have several labels in their path; '%s' has %s: taken as '%s' (file name "
              "before folders, then whole words, then the longest)",
-             list, t->settled, s->d.n, show(path[t->first_settled]).text, hits(f, buf, sizeof buf),
-             f->hit[label_of(path[t->first_settled], f->hit, f->nhit)]);
+             list, t->settled.n, s->d.n, show(path).text, hits(f, buf, sizeof buf),
+             f->hit[label_of(path, f->hit, f->nhit)]);
     }
-    if (!t->none && !t->several) return OK;
-    if (t->none)
-        snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none,
-                 show(path[t->first_none]).text, list_line(list, t->first_none));
-    if (t->several) {
-        label_search(f, path[t->first_several]);
-        snprintf(several, sizeof several, "; %d with several, first '%s' (line %d: %s)", t->several,
-                 show(path[t->first_several]).text, list_line(list, t->first_several),
-                 hits(f, buf, sizeof buf));
+    if (!t->none.n && !t->several.n) return OK;
+    if (t->none.n)
+        snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none.n,
+                 show(s->list[t->none.first]).text, list_line(list, t->none.first));
+    if (t->several.n) {
+        path = s->list[t->several.first];
+        label_search(f, path);
+        snprintf(several, sizeof several, "; %d with several, first '%s' (line %d: %s)", t->several.n,
+                 show(path).text, list_line(list, t->several.first), hits(f, buf, sizeof buf));
     }
     return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s", s->d.n, none,
                    several);
@@ -92,11 +95,11 @@ static int label_all(struct set *s, struct label_finder *f, const char *list, co
     for (int i = 0; i < s->d.n; i++) {
         label_search(f, s->list[i]);
         int k = label_of(s->list[i], f->hit, f->nhit);
-        if (k == -1) count_one(&t.none, &t.first_none, i);
-        if (k < -1) count_one(&t.several, &t.first_several, i);
+        if (k == -1) add(&t.none, i);
+        if (k < -1) add(&t.several, i);
         if (k < 0) continue;
         s->label[i] = f->hit_class[k];
-        if (f->nhit > 1) count_one(&t.settled, &t.first_settled, i);
+        if (f->nhit > 1) add(&t.settled, i);
     }
     return report(s, f, &t, list, notes, e);
 }
@@ -184,16 +187,16 @@ static int index_classes(struct dataset *d, struct err *e)
 static void warn_of_empty(const struct dataset *d, const struct data_file *file, const char *path,
                           const struct notes *notes)
 {
-    int empty = 0, first = 0;
+    struct some empty = { 0 };
     char a[16], b[16], example[200] = "";
     for (int k = 0; k < d->classes; k++)
-        if (!d->count[k]) count_one(&empty, &first, k);
-    if (!empty) return;
+        if (!d->count[k]) add(&empty, k);
+    if (!empty.n) return;
     if (d->path)
         snprintf(example, sizeof example, " and the paths, first '%s', taken as '%.60s'",
                  show(d->path[0]).text, class_name(file, d->label[0], b));
     note(notes, "warning: %s: class '%s' has no image (%d of %d classes have none): check the labels%s", path,
-         class_name(file, first, a), empty, d->classes, example);
+         class_name(file, empty.first, a), empty.n, d->classes, example);
 }
 
 static void summarise(const struct dataset *d, const struct data_file *file, const char *path,
@@ -266,11 +269,10 @@ int dataset_open(struct dataset **out, const struct data_file *d, enum split spl
     struct set *s = mem_alloc(1, sizeof *s);
     if (!s) return fail(e, E_MEM, "not enough memory");
     int rc = open_any(s, d, split, notes, e);
-    if (rc) {
+    if (rc)
         dataset_close(&s->d);
-    } else {
+    else
         *out = &s->d;
-    }
     return rc;
 }
 

@@ -40,8 +40,7 @@ static int labels_check(char *const *label, const struct folder *f, struct err *
         const struct folder_image *x = &f->image[i];
         label_search(&finder, x->path);
         if (finder.nhit == 1 && finder.hit_class[0] == x->label) continue;
-        int other = 0;
-        while (other < finder.nhit && finder.hit_class[other] == x->label) other++;
+        int other = finder.nhit && finder.hit_class[0] == x->label;
         rc = fail_at(e, E_FORMAT, x->path, 0,
                      "is of class '%.60s', but '%.60s', the folder of another class, is in its path too: "
                      "rename one of them",
@@ -104,21 +103,19 @@ static int find_prefix(struct output *o, const char *prefix, struct err *e)
                    "another place with -out");
 }
 
-static int open_file(struct file *f, const char *path, int replace, struct err *e)
-{
-    struct stat st;
-    if (!replace && !lstat(path, &st))
-        return fail_at(e, E_FILE, path, 0,
-                       "exists: choose another name with -out, or add -force to replace it");
-    file_sweep(path);
-    return file_create(f, path, e);
-}
-
 static int open_files(struct output *o, int replace, struct err *e)
 {
+    struct stat st;
     for (int i = 0; i < FILES; i++) {
         char *path = text_format("%s%s", o->prefix, ending[i]);
-        int rc = path ? open_file(&o->file[i], path, replace, e) : fail(e, E_MEM, "not enough memory");
+        if (!path) return fail(e, E_MEM, "not enough memory");
+        file_sweep(path);
+        int rc = OK;
+        if (!replace && !lstat(path, &st))
+            rc = fail_at(e, E_FILE, path, 0,
+                         "exists: choose another name with -out, or add -force to replace it");
+        else
+            rc = file_create(&o->file[i], path, e);
         mem_free(path);
         if (rc) return rc;
     }
@@ -138,7 +135,7 @@ static int put_all(struct output *o, struct err *e)
     struct file *data = &o->file[DATA];
     TRY(file_print(data, e, "# Written by darknet classifier prepare.\nclasses = %d\n", f->classes));
     for (int i = 0; i < DATA; i++) TRY(file_print(data, e, "%s = %s%s\n", key[i], o->prefix, ending[i]));
-    return file_print(data, e, "backup = backup\n%s", f->classes > 5 ? "top = 5\n" : "");
+    return file_print(data, e, "backup = backup\norient = 1\n%s", f->classes > 5 ? "top = 5\n" : "");
 }
 
 static int write_all(struct output *o, const char *prefix, int replace, struct err *e)

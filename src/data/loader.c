@@ -1,5 +1,6 @@
 /* A slot is free, opened by the first lane that comes, filled by the workers, handed out, released. */
 #include "loader.h"
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 #include "core/cores.h"
@@ -18,7 +19,7 @@ struct slot {
     struct batch batch;
     float *x; /* or, where the loader says moves: */
     struct crop *move;
-    int *label, *sample;
+    int *label, *sample; /* in one block */
     struct outcome {
         int failed;       /* unreadable draws before the sample that is in the row */
         const char *flaw; /* of its file, or NULL */
@@ -322,10 +323,7 @@ static struct slot *wait_ready(struct loader *l, int *rc, struct err *e)
     *rc = OK;
     if (l->dead.code) *rc = fail(e, l->dead.code, "%s", l->dead.msg);
     if (*rc || l->next >= l->end) return NULL;
-    if (l->next >= l->taken + DEPTH) {
-        *rc = fail(e, E_ARG, "all %d batches of the loader are held: release one first", DEPTH);
-        return NULL;
-    }
+    assert(l->next < l->taken + DEPTH); /* else all are held */
     while (!l->stop && (s->batch.number != l->next || s->pending))
         pthread_cond_wait(&l->change[READY], &l->lock);
     if (l->stop) {
@@ -366,26 +364,6 @@ uint64_t loader_unreadable(const struct loader *l) { return (uint64_t)l->unreada
 
 /* ---- opening and closing ---- */
 
-static int check(const struct dataset *d, const struct loader_options *o, struct err *e)
-{
-    const struct augment *a = &o->augment;
-    if (d->n < 1) return fail(e, E_ARG, "no images to load");
-    if (o->rows < 1) return fail(e, E_ARG, "a mini-batch of %d rows", o->rows);
-    if (o->subdivisions < 0 || o->every < 0)
-        return fail(e, E_ARG, "subdivisions=%d, every=%d: expected at least 1", o->subdivisions, o->every);
-    if (o->workers < 1 || o->workers > MOST_THREADS)
-        return fail(e, E_ARG, "%d workers, expected 1..%d", o->workers, MOST_THREADS);
-    if (o->pairing != PAIR_NONE && !o->training) return fail(e, E_ARG, "only training has pairs");
-    if (o->only && (o->training || o->only_n < 1))
-        return fail(e, E_ARG, "%d chosen samples: expected at least 1, and validation", o->only_n);
-    if (a->c != 1 && a->c != 3)
-        return fail(e, E_CFG, "channels=%d: images have 1 (gray) or 3 (colour)", a->c);
-    if (o->moves && !(o->training && d->pixels && d->c == a->c && augment_only_moves(a, d->w, d->h)))
-        return fail(e, E_ARG, "these images are not only moved");
-    if (a->w < 1 || a->h < 1) return fail(e, E_ARG, "a network input of %d x %d pixels", a->w, a->h);
-    return OK;
-}
-
 static int make_slots(struct loader *l, struct err *e)
 {
     const struct augment *a = &l->o.augment;
@@ -406,10 +384,10 @@ static int make_slots(struct loader *l, struct err *e)
             s->move = mem_alloc(rows, sizeof *s->move);
         else
             s->x = mem_alloc(numbers, sizeof *s->x);
-        s->label = mem_alloc(rows, sizeof *s->label);
-        s->sample = mem_alloc(rows, sizeof *s->sample);
+        s->label = mem_alloc(2 * rows, sizeof *s->label);
+        s->sample = s->label + rows;
         s->outcome = mem_alloc(rows, sizeof *s->outcome);
-        missing |= (!s->x && !s->move) || !s->label || !s->sample || !s->outcome;
+        missing |= (!s->x && !s->move) || !s->label || !s->outcome;
     }
     if (!missing) return OK;
     return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows,
@@ -441,7 +419,13 @@ int loader_open(struct loader **out, const struct dataset *d, const struct loade
                 const struct notes *notes, struct err *e)
 {
     *out = NULL;
-    TRY(check(d, o, e));
+    const struct augment *a = &o->augment;
+    assert(d->n > 0 && o->rows > 0 && o->subdivisions >= 0 && o->every >= 0 && a->w > 0 && a->h > 0);
+    assert(o->workers > 0 && o->workers <= MOST_THREADS);
+    assert(o->training ? !o->only : o->pairing == PAIR_NONE && (!o->only || o->only_n > 0));
+    assert(!o->moves || (o->training && d->pixels && d->c == a->c && augment_only_moves(a, d->w, d->h)));
+    if (a->c != 1 && a->c != 3)
+        return fail(e, E_CFG, "channels=%d: images have 1 (gray) or 3 (colour)", a->c);
     struct loader *l = mem_alloc(1, sizeof *l);
     if (!l) return fail(e, E_MEM, "not enough memory");
     l->d = d;
@@ -458,7 +442,7 @@ int loader_open(struct loader **out, const struct dataset *d, const struct loade
         loader_close(l);
         return rc;
     }
-    if (o->training && o->augment.c == 1 && (o->augment.hue != 0 || o->augment.saturation > 1))
+    if (o->training && a->c == 1 && (a->hue != 0 || a->saturation > 1))
         note(notes, "channels=1: hue and saturation are ignored");
     *out = l;
     return OK;
@@ -485,7 +469,6 @@ void loader_close(struct loader *l)
         mem_free(l->slot[i].x);
         mem_free(l->slot[i].move);
         mem_free(l->slot[i].label);
-        mem_free(l->slot[i].sample);
         mem_free(l->slot[i].outcome);
     }
     mem_free(l->job);

@@ -29,6 +29,7 @@ check "no temporary files" test "$(ls | grep -c 'my pets\.')" = 5
 check "lists are absolute" test "$(grep -c "^$work/my pets/" 'my pets.train.list')" = 15
 check "no image is in both" test -z "$(sort 'my pets.train.list' 'my pets.valid.list' | uniq -d)"
 check "labels are whole folders" test "$(tr '\n' , <'my pets.labels.txt')" = "/cat/,/it's a #dog/,/tomcat/,"
+check "pictures are turned upright" grep -q '^orient = 1$' 'my pets.data'
 check "names are plain" test "$(tr '\n' , <'my pets.names.txt')" = "cat,it's a #dog,tomcat,"
 
 make_cfg tiny.cfg
