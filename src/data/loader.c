@@ -100,8 +100,10 @@ static int draw(const struct loader *l, int lane, uint64_t number, int row)
     const struct loader_options *o = &l->o;
     uint64_t place = place_of(o, lane, number, row);
     if (!o->training) return o->only ? o->only[place] : (int)place;
-    if (lane == 1 && o->pairing == PAIR_CLASS)
-        return sampler_mate(o->seed, place, l->d, draw(l, 0, number, row));
+    if (lane == 1 && o->pairing == PAIR_CLASS) {
+        int mate = draw(l, 0, number, row), k = l->d->label[mate];
+        return sampler_mate(o->seed, place, l->d->of_class + l->d->start[k], l->d->count[k], mate);
+    }
     return sampler_at(o->seed, lane, place, l->d->n, o->replacement);
 }
 

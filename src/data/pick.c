@@ -1,6 +1,5 @@
 #include "pick.h"
 #include "core/rng.h"
-#include "data/dataset.h"
 
 enum { ROUNDS = 8 };
 
@@ -31,10 +30,8 @@ int sampler_at(uint64_t seed, int lane, uint64_t i, int n, int replacement)
     return (int)permute(rng_key(key, 0, i / size), i % size, size);
 }
 
-int sampler_mate(uint64_t seed, uint64_t i, const struct dataset *d, int sample)
+int sampler_mate(uint64_t seed, uint64_t i, const int *member, int n, int sample)
 {
-    int k = d->label[sample], n = d->count[k];
-    const int *member = d->of_class + d->start[k];
     if (n == 1) return sample;
     /* One of the first n - 1 members; whoever draws the sample itself takes the last instead: uniform over
      * the rest. */

@@ -1,7 +1,6 @@
 /* The order of samples: whole epochs, different ones, even draws, mates of the same class. */
 #include <stdlib.h>
 #include <string.h>
-#include "data/dataset.h"
 #include "data/pick.h"
 /* last: cmocka has a macro called fail */
 #include <stdarg.h>
@@ -90,17 +89,13 @@ static void replacement_draws_evenly(void **state)
 static void mates_share_the_class_only(void **state)
 {
     (void)state;
-    int label[] = { 0, 1, 0, 2, 0, 2 }, count[] = { 3, 1, 2 }, start[] = { 0, 3, 4, 6 };
-    int of_class[] = { 0, 2, 4, 1, 3, 5 };
-    const struct dataset d = {
-        .n = 6, .classes = 3, .label = label, .count = count, .of_class = of_class, .start = start
-    };
+    static const int alone[] = { 1 }, pair[] = { 3, 5 }, three[] = { 0, 2, 4 };
     int drawn[6] = { 0 };
     for (uint64_t i = 0; i < 3000; i++) {
-        assert_int_equal(sampler_mate(1, i, &d, 1), 1); /* alone */
-        assert_int_equal(sampler_mate(1, i, &d, 3), 5);
-        assert_int_equal(sampler_mate(1, i, &d, 5), 3);
-        drawn[sampler_mate(1, i, &d, 2)]++;
+        assert_int_equal(sampler_mate(1, i, alone, 1, 1), 1);
+        assert_int_equal(sampler_mate(1, i, pair, 2, 3), 5);
+        assert_int_equal(sampler_mate(1, i, pair, 2, 5), 3);
+        drawn[sampler_mate(1, i, three, 3, 2)]++;
     }
     assert_int_equal(drawn[0] + drawn[4], 3000);
     assert_in_range(drawn[0], 1350, 1650); /* 1500, 5 standard deviations are 137 */
