@@ -17,6 +17,12 @@ static const struct {
     { "[avgpool]\n[scale_channels]\nfrom=0\n", 8, 4, 6 },
     { "[convolutional]\nfilters=1\n[scale_channels]\nfrom=1\nscale_wh=1\nactivation=mish\n", 8, 4, 6 },
     { "[sam]\nfrom=-2\n", 8, 4, 6 },
+    { "[upsample]\n", 8, 8, 12 },
+    { "[upsample]\nstride=-2\n", 8, 2, 3 },
+    { "[reorg]\nstride=2\n", 32, 2, 3 },
+    { "[reorg]\nstride=2\nreverse=1\n", 2, 8, 12 },
+    { "[reorg3d]\nstride=2\n", 32, 2, 3 },
+    { "[reorg3d]\nstride=2\n[reorg3d]\nstride=2\nreverse=1\n", 8, 4, 6 },
 };
 
 static void make(void **state)
@@ -45,6 +51,14 @@ static const char *const refusals[][2] = {
     { "[scale_channels]\n", "[scale_channels] needs from= with one layer, as in from=-3" },
     { "[avgpool]\n[sam]\nfrom=0\n", "[sam] cannot multiply 6x4x8 by 1x1x8: expected the same shape" },
     { "[sam]\nfrom=2\n", "[sam] from=2 means layer 2: expected one before this layer (2)" },
+    { "[upsample]\nstride=0\n", "[upsample] stride=0: expected a whole number from 1 on, or below 0" },
+    { "[upsample]\nstride=-4\n", "[upsample] stride=-4: the map 6x4 is not of whole blocks of 4x4" },
+    { "[reorg]\nstride=4\n", "[reorg] stride=4: the map 6x4 is not of whole blocks of 4x4" },
+    { "[reorg]\nstride=3\nreverse=1\n", "[reorg] stride=3: 8 channels are not a multiple of 9" },
+    { "[convolutional]\nfilters=3\n[reorg]\nstride=2\n", "for a multiple of 4 channels, not for 3" },
+    { "[reorg3d]\nstride=2\nreverse=1\n",
+      "[reorg3d] stride=2: Darknet's order is defined for a multiple of 4 channels, not for 2" },
+    { "[reorg]\nextra=1\n", "[reorg] extra=1: outputs that are always 0" },
 };
 
 static void refuse(void **state)

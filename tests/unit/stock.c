@@ -16,6 +16,7 @@ static int open_with(const char *section, const char *key, const char *value, st
         { "dropout", "probability=.5\n" },
         { "route", "layers=-1\n" },
         { "shortcut", "from=-2\nactivation=leaky\n" },
+        { "reorg", "stride=1\n" },
         { "cost", "type=sse\n" },
         { "softmax", "" },
         { "avgpool", "" },
