@@ -9,9 +9,9 @@
     X(ACT_LINEAR)                                                                                            \
     X(ACT_RELU)                                                                                              \
     X(ACT_RELU6)                                                                                             \
-    X(ACT_LEAKY) X(ACT_RELIE) X(ACT_RAMP) X(ACT_LOGISTIC) X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU) X(ACT_SELU)    \
-        X(ACT_GELU) X(ACT_SWISH) X(ACT_MISH) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN) X(ACT_LHTAN)        \
-            X(ACT_STAIR)
+    X(ACT_LEAKY)                                                                                             \
+    X(ACT_RELIE) X(ACT_RAMP) X(ACT_LOGISTIC) X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU) X(ACT_SELU) X(ACT_GELU)     \
+        X(ACT_SWISH) X(ACT_MISH) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN) X(ACT_LHTAN) X(ACT_STAIR)
 #define CASE(A, statement)                                                                                   \
     case A:                                                                                                  \
         _Pragma("omp simd") for (size_t i = 0; i < n; i++) statement;                                        \

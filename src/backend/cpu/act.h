@@ -10,7 +10,8 @@ void act_map_all(const struct cpu *, enum act, size_t n, const float *x, float *
 
 /* gx[i] = gy[i] * f'(x[i]); z: y if act_from_output, else x. */
 void act_grad(enum act, size_t n, const float *z, const float *gy, float *gx);
-void act_grad_all(const struct cpu *, enum act, size_t n, const float *z, const float *gy, float *gx, int add);
+void act_grad_all(const struct cpu *, enum act, size_t n, const float *z, const float *gy, float *gx,
+                  int add);
 
 /* y = f(y + bias[channel]) for so many rows without padding. bias: NULL, or one a channel. */
 void act_bias(const struct cpu *, enum act, const struct memory_format *, size_t rows, const float *bias,

@@ -15,9 +15,8 @@ static int plan(struct backend *be, const struct concat_desc *d, struct tensor *
                 struct err *e)
 {
     const struct layout *first = d->in[0]->layout;
-    int known;
     TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(struct memory_format), e));
-    TRY(format_tensor(out, format_layout(out->shape, first ? first->block : 1, &known), e));
+    TRY(format_tensor(out, format_layout(out->shape, first ? first->block : 1), e));
     struct concat *s = p->self;
     s->cpu = cpu_of(be);
     s->rows = (size_t)out->shape.n;

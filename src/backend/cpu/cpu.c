@@ -5,16 +5,12 @@
 static int cpu_open(struct backend *be, int index, struct err *e)
 {
     if (index != 0) return fail(e, E_DEVICE, "cpu:%d: there is one cpu device, cpu:0", index);
-    struct cpu *cpu = mem_alloc(1, sizeof *cpu);
+    struct cpu *cpu = be->self = mem_alloc(1, sizeof *cpu);
     if (!cpu) return fail(e, E_MEM, "no memory to open device cpu");
     cpu->threads = be->threads;
     int rc = dnn_open(cpu, e);
-    if (rc) {
-        mem_free(cpu);
-        return rc;
-    }
-    be->self = cpu;
-    return OK;
+    if (rc) mem_free(cpu);
+    return rc;
 }
 
 static void cpu_close(struct backend *be)

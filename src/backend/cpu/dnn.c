@@ -181,9 +181,9 @@ const struct layout *primitive_layout(const struct primitive *p, int i, struct s
     static const int blocks[] = { 1, 8, 16, ALL_CHANNELS };
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
         dnnl_memory_desc_t md = tensor_in(s, blocks[b]);
-        if (dnnl_memory_desc_equal(&md, arg_desc(p, i))) return format_layout(s, blocks[b], known);
+        *known = dnnl_memory_desc_equal(&md, arg_desc(p, i));
+        if (*known) return format_layout(s, blocks[b]);
     }
-    *known = 0;
     return NULL;
 }
 

@@ -14,14 +14,12 @@ struct memory_format format_of(struct shape s, const struct layout *l)
     return f;
 }
 
-const struct layout *format_layout(struct shape s, int block, int *known)
+const struct layout *format_layout(struct shape s, int block)
 {
     const struct layout *l = block == 8              ? &blocks_of_8
                              : block == 16           ? &blocks_of_16
                              : block == ALL_CHANNELS ? &channels_last
                                                      : NULL;
-    *known = l || block == 1;
-    if (!l) return NULL;
     struct memory_format f = format_of(s, l);
     return f.block == 1 || (f.hw == 1 && f.c % f.block == 0) ? NULL : l;
 }
@@ -41,8 +39,7 @@ int format_tensor(struct tensor *t, const struct layout *l, struct err *e)
 
 int format_same(struct shape s, const struct layout *a, const struct layout *b)
 {
-    int known;
-    return format_layout(s, a ? a->block : 1, &known) == format_layout(s, b ? b->block : 1, &known);
+    return format_layout(s, a ? a->block : 1) == format_layout(s, b ? b->block : 1);
 }
 
 struct copy {

@@ -22,9 +22,9 @@ static inline size_t format_at(const struct memory_format *f, size_t n, size_t c
     return n * f->row + (c / f->block * f->hw + p) * f->block + c % f->block;
 }
 
-/* The layout of a tensor of this shape with such blocks; NULL where that is the same as dense. *known = 0: no
- * layout has such blocks. */
-const struct layout *format_layout(struct shape, int block, int *known);
+/* The layout of a tensor of this shape with blocks of 1, 8, 16 or ALL_CHANNELS; NULL where that is the same
+ * as dense. */
+const struct layout *format_layout(struct shape, int block);
 /* Sets layout and bytes of a tensor whose shape is set. */
 int format_tensor(struct tensor *, const struct layout *, struct err *);
 /* Nonzero if tensors of this shape have the same bytes in both layouts. */

@@ -69,7 +69,6 @@ static void rows(void *ctx, size_t first, size_t last)
 static int forward(const struct op_plan *p, const struct op_context *context, const void *a, const void *b,
                    void *y)
 {
-    (void)context;
     const struct mul *s = p->self;
     struct job k = { .s = s, .a = a, .b = b, .y = y };
     parallel_for(s->cpu, s->rows, 1, rows, &k);

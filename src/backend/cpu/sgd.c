@@ -26,8 +26,9 @@ struct update {
     float rate, momentum, decay, average;
 };
 
-CPU_CLONES static void update_range(const struct update *k, size_t from, size_t to)
+CPU_CLONES static void update_part(void *ctx, size_t from, size_t to)
 {
+    const struct update *k = ctx;
     const float rate = k->rate, momentum = k->momentum, decay = k->decay, average = k->average;
     float *w = k->w, *v = k->v;
     const float *g = k->g;
@@ -37,8 +38,6 @@ CPU_CLONES static void update_range(const struct update *k, size_t from, size_t 
         w[i] -= rate * v[i];
     }
 }
-
-static void update_part(void *ctx, size_t from, size_t to) { update_range(ctx, from, to); }
 
 static int update(const struct op_plan *p, const struct step_state *state)
 {
