@@ -30,9 +30,8 @@ static int plan(struct backend *be, const struct remap_desc *d, struct tensor *o
 {
     const struct tensor *small = d->gather ? out : d->in, *large = d->gather ? d->in : out;
     size_t copies = (size_t)remap_copies(d);
-    int known;
     TRY(op_plan_init(p, sizeof(struct remap), e));
-    TRY(format_tensor(out, format_layout(out->shape, d->in->layout ? d->in->layout->block : 1, &known), e));
+    TRY(format_tensor(out, format_layout(out->shape, d->in->layout ? d->in->layout->block : 1), e));
     struct remap *s = p->self;
     p->release = release;
     *s = (struct remap){ .cpu = cpu_of(be),
