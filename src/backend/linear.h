@@ -6,7 +6,8 @@
 
 struct linear_desc {
     const struct tensor *in;      /* shape and layout */
-    int size, stride, pad;        /* convolution: square window, stride, zero padding on each side */
+    int size, dilation;           /* convolution: square window, and from one cell of it to the next */
+    int stride_y, stride_x, pad;  /* convolution: from window to window; zeros on each side */
     int groups;                   /* convolution: 1..c */
     int train;                    /* 1: backward will be called, weights are the model's; 0: inference only */
     int rows_back;                /* rows of the backward pass, <= in->shape.n */

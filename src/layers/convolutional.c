@@ -7,15 +7,19 @@
 
 struct convolutional {
     struct linear linear; /* first: see linear.h */
-    int filters, size, stride, pad, padding, groups, batch_normalize, activation;
+    int filters, size, stride, stride_x, stride_y, dilation, pad, padding, groups, batch_normalize,
+        activation;
 };
 
 static const struct key keys[] = {
     INT_KEY(convolutional, filters, 1, 1, 1 << 20, "output channels"),
     INT_KEY(convolutional, size, 1, 1, 1 << 12, "height and width of the window"),
     INT_KEY(convolutional, stride, 1, 1, 1 << 12, "step between windows"),
+    INT_KEY(convolutional, stride_x, -1, -1, 1 << 12, "step to the right (below 1: stride)"),
+    INT_KEY(convolutional, stride_y, -1, -1, 1 << 12, "step down (below 1: stride)"),
+    INT_KEY(convolutional, dilation, 1, 1, 1 << 12, "step from one cell of the window to the next"),
     INT_KEY(convolutional, pad, 0, -(1 << 20), 1 << 20, "not 0: padding is size/2, whatever padding= says"),
-    INT_KEY(convolutional, padding, 0, 0, 1 << 12, "zeros added on each side"),
+    INT_KEY(convolutional, padding, 0, 0, 1 << 12, "zeros added on each side, times dilation"),
     INT_KEY(convolutional, groups, 1, 1, 1 << 20,
             "groups of channels that are convolved apart (as many as channels: depthwise)"),
     INT_KEY(convolutional, batch_normalize, 0, 0, 1, "1: batch normalisation instead of a bias"),
@@ -31,24 +35,43 @@ static const char *const examples[] = {
     "filters=4\nsize=3\ngroups=4\npad=1\nactivation=swish",
     "filters=20\nsize=1\nactivation=tanh",
     "filters=5\nsize=1\nstride=2\nbatch_normalize=1\nactivation=leaky",
+    "filters=4\nsize=3\npad=1\ndilation=2\nbatch_normalize=1\nactivation=leaky",
+    "filters=4\nsize=2\npadding=1\ndilation=3\nstride_x=2\nactivation=relu",
+    "filters=4\nsize=3\nstride=2\nstride_y=1\npad=1\ngroups=2\nactivation=mish",
     NULL,
 };
 
-static int padding(const struct convolutional *s) { return s->pad ? s->size / 2 : s->padding; }
+/* The window and its steps. AlexeyAB's Darknet dilates the padding too, which keeps the size of the map where
+ * size is odd and pad=1. Its output has the size that it would have without dilation also where that is not
+ * so, and is wrong there; ours has a pixel for each window. */
+static struct linear_desc geometry(const struct layer *l)
+{
+    const struct convolutional *s = l->self;
+    int dilation = s->size > 1 ? s->dilation : 1;
+    return (struct linear_desc){ .in = &l->in[0]->x,
+                                 .size = s->size,
+                                 .dilation = dilation,
+                                 .stride_y = s->stride_y > 0 ? s->stride_y : s->stride,
+                                 .stride_x = s->stride_x > 0 ? s->stride_x : s->stride,
+                                 .pad = (s->pad ? s->size / 2 : s->padding) * dilation,
+                                 .groups = s->groups };
+}
 
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     struct convolutional *s = l->self;
     struct shape in = l->in[0]->x.shape;
-    int pad = padding(s), last_y = in.h + 2 * pad - s->size, last_x = in.w + 2 * pad - s->size;
+    struct linear_desc d = geometry(l);
+    int extent = (d.size - 1) * d.dilation + 1;
+    int last_y = in.h + 2 * d.pad - extent, last_x = in.w + 2 * d.pad - extent;
     if (last_y < 0 || last_x < 0) /* where the last window starts */
-        return layer_fail(l, e,
-                          "size=%d is larger than the padded map %dx%d: use a smaller size or more padding",
-                          s->size, in.w + 2 * pad, in.h + 2 * pad);
+        return layer_fail(
+            l, e, "size=%d%s is larger than the padded map %dx%d: use a smaller size or more padding",
+            s->size, d.dilation > 1 ? ", with its dilation," : "", in.w + 2 * d.pad, in.h + 2 * d.pad);
     if (in.c % s->groups || s->filters % s->groups)
         return layer_fail(l, e, "groups=%d must divide the %d input channels and filters=%d", s->groups, in.c,
                           s->filters);
-    *out = (struct shape){ in.n, s->filters, last_y / s->stride + 1, last_x / s->stride + 1 };
+    *out = (struct shape){ in.n, s->filters, last_y / d.stride_y + 1, last_x / d.stride_x + 1 };
     return OK;
 }
 
@@ -63,9 +86,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct convolutional *s = l->self;
     s->linear.ops = &l->be->ops->conv->linear;
-    s->linear.desc = (struct linear_desc){
-        .in = &l->in[0]->x, .size = s->size, .stride = s->stride, .pad = padding(s), .groups = s->groups
-    };
+    s->linear.desc = geometry(l);
     s->linear.weights = (size_t)s->filters * window(l);
     s->linear.init = INIT_NORMAL;
     s->linear.spread = sqrt(2.0 / (double)window(l));

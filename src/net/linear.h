@@ -8,7 +8,7 @@
 struct linear {
     /* Set by the layer before linear_build: */
     const struct linear_ops *ops;
-    struct linear_desc desc; /* in, size, stride, pad, groups */
+    struct linear_desc desc; /* in, size, dilation, stride_y, stride_x, pad, groups */
     size_t weights;          /* how many */
     double spread;           /* of the initial weights: standard deviation, or half-width */
     enum init init;

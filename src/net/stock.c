@@ -67,9 +67,6 @@ const struct stock_key stock_keys[] = {
     { "", "dontsave", REFUSED, 0, "every layer is saved: use darknet partial to cut the file" },
     { "", "smooth", NOTHING, 0, NULL },
 
-    { "convolutional", "dilation", REFUSED, 1, "dilated convolutions are not supported yet" },
-    { "convolutional", "stride_x", REFUSED, -1, "one stride for both axes is supported: write stride=" },
-    { "convolutional", "stride_y", REFUSED, -1, "one stride for both axes is supported: write stride=" },
     { "convolutional", "antialiasing", REFUSED, 0, "anti-aliased strides are not supported yet" },
     { "convolutional", "binary", REFUSED, 0, BITS },
     { "convolutional", "xnor", REFUSED, 0, BITS },

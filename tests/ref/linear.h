@@ -16,7 +16,10 @@ struct linear {
 static inline struct linear linear(const struct linear_ops *o, struct tensor in, struct tensor out)
 {
     return (struct linear){
-        .ops = o, .in = in, .out = out, .d = { .size = 1, .stride = 1, .groups = 1, .train = 1 }
+        .ops = o,
+        .in = in,
+        .out = out,
+        .d = { .size = 1, .dilation = 1, .stride_y = 1, .stride_x = 1, .groups = 1, .train = 1 }
     };
 }
 

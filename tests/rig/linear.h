@@ -9,7 +9,20 @@ struct linear_case {
     struct shape in;
     int out, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, is_dense;
     enum act act; /* in a second plan for inference, over the same packed weights and one row less */
+    int dilation, stride_x; /* stride_x 0: as stride */
 };
+
+/* Fills all but what differs from training to inference. */
+static inline struct linear_desc linear_desc(const struct linear_case *k, const struct tensor *x)
+{
+    return (struct linear_desc){ .in = x,
+                                 .size = k->size,
+                                 .dilation = k->dilation,
+                                 .stride_y = k->stride,
+                                 .stride_x = k->stride_x ? k->stride_x : k->stride,
+                                 .pad = k->pad,
+                                 .groups = k->groups };
+}
 
 static inline void linear_infer(struct rig *r, const struct linear_case *k, const struct tensor *x,
                                 struct tensor *y, const struct op_plan *train, const void *w,
@@ -22,13 +35,9 @@ static inline void linear_infer(struct rig *r, const struct linear_case *k, cons
     less.shape.n--;
     less.bytes -= x->bytes / (size_t)x->shape.n;
     y->shape.n--;
-    struct linear_desc d = { .in = &less,
-                             .size = k->size,
-                             .stride = k->stride,
-                             .pad = k->pad,
-                             .groups = k->groups,
-                             .act = k->act,
-                             .weights = train->weights };
+    struct linear_desc d = linear_desc(k, &less);
+    d.act = k->act;
+    d.weights = train->weights;
     assert_int_equal(ops->plan(r->be, &d, y, &p, &e), OK);
     assert_int_equal(p.weight_bytes, train->weight_bytes);
     rig_fill(r, y, 0);
@@ -46,21 +55,17 @@ static inline void linear(struct rig *r, const void *arg)
     struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
                   y = { .shape = { k->in.n, k->out, 1, 1 } };
     const struct linear_ops *ops = k->is_dense ? &r->be->ops->dense->linear : &r->be->ops->conv->linear;
+    struct linear_desc d = linear_desc(k, &x);
     if (!k->is_dense) {
-        y.shape.h = (k->in.h + 2 * k->pad - k->size) / k->stride + 1;
-        y.shape.w = (k->in.w + 2 * k->pad - k->size) / k->stride + 1;
+        int grown = 2 * d.pad - (d.size - 1) * d.dilation - 1;
+        y.shape.h = (k->in.h + grown) / d.stride_y + 1;
+        y.shape.w = (k->in.w + grown) / d.stride_x + 1;
     }
     size_t nw =
         (size_t)k->out * (k->is_dense ? shape_row(k->in) : (size_t)(k->in.c / k->groups * k->size * k->size));
-    struct linear_desc d = { .in = &x,
-                             .size = k->size,
-                             .stride = k->stride,
-                             .pad = k->pad,
-                             .groups = k->groups,
-                             .train = 1,
-                             .rows_back = k->rows_back,
-                             .need_gx = 1,
-                             .add_gx = k->add_gx };
+    d.train = d.need_gx = 1;
+    d.rows_back = k->rows_back;
+    d.add_gx = k->add_gx;
     if (ops->plan(r->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
     void *w = rig_alloc(r, p.weight_bytes), *gw = rig_alloc(r, p.weight_bytes),
          *scratch = rig_alloc(r, p.scratch_bytes);

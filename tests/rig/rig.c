@@ -88,7 +88,7 @@ struct tensor rig_blocked(struct rig *r, struct shape s, struct op_plan *plan)
 {
     struct err e;
     struct tensor in = rig_dense(r, s), out = { .shape = s };
-    struct linear_desc d = { .in = &in, .size = 1, .stride = 1, .groups = 1 };
+    struct linear_desc d = { .in = &in, .size = 1, .dilation = 1, .stride_y = 1, .stride_x = 1, .groups = 1 };
     assert_int_equal(r->be->ops->conv->linear.plan(r->be, &d, &out, plan, &e), OK);
     return out;
 }

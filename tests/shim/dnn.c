@@ -59,8 +59,8 @@ static void visit(const struct cudnn_conv *v, const void *x, const void *w, cons
             for (int k = 0; k < v->filters; k++, o++) {
                 float gy = v->pass == CUDNN_PASS_FORWARD ? 0 : get(v, y, o);
                 for (int t = 0; t < v->size * v->size * cg; t++) {
-                    int row = a / v->ow * v->stride + t / cg / v->size - v->pad;
-                    int col = a % v->ow * v->stride + t / cg % v->size - v->pad;
+                    int row = a / v->ow * v->stride_y + t / cg / v->size * v->dilation - v->pad;
+                    int col = a % v->ow * v->stride_x + t / cg % v->size * v->dilation - v->pad;
                     if (row < 0 || row >= v->h || col < 0 || col >= v->w) continue;
                     size_t j = (size_t)k * (size_t)(v->size * v->size * cg) + (size_t)t;
                     size_t i = (((size_t)n * (size_t)v->h + (size_t)row) * (size_t)v->w + (size_t)col) *

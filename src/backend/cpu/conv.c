@@ -44,14 +44,15 @@ struct conv {
  * products run at 95 % of the cores' peak, took 0.81 to 1.15 of its time by shape and pass, 0.97 in the mean:
  * not worth its code. */
 static const struct rule {
-    int size, stride, groups, least_channels, multiple;
-} winograd_rule = { 3, 1, 1, 64, 16 };
+    int size, dilation, stride, groups, least_channels, multiple;
+} winograd_rule = { 3, 1, 1, 1, 64, 16 };
 
 static int winograd(const struct dnn_conv *c)
 {
     const struct rule *r = &winograd_rule;
-    return c->size == r->size && c->stride == r->stride && c->groups == r->groups &&
-           c->in.c >= r->least_channels && c->in.c % r->multiple == 0 && c->out.c % r->multiple == 0;
+    return c->size == r->size && c->dilation == r->dilation && c->stride_y == r->stride &&
+           c->stride_x == r->stride && c->groups == r->groups && c->in.c >= r->least_channels &&
+           c->in.c % r->multiple == 0 && c->out.c % r->multiple == 0;
 }
 
 /* ---- plan ---- */
@@ -184,7 +185,9 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     struct dnn_conv c = { .in = d->in->shape,
                           .out = out->shape,
                           .size = d->size,
-                          .stride = d->stride,
+                          .dilation = d->dilation,
+                          .stride_y = d->stride_y,
+                          .stride_x = d->stride_x,
                           .pad = d->pad,
                           .groups = d->groups,
                           .weights = d->weights };

@@ -22,8 +22,8 @@ struct conv_as_gemm {
 int conv_as_gemm_fits(const struct linear_desc *d, const struct tensor *out)
 {
     struct shape s = d->in->shape;
-    return d->size == SIZE && d->stride == 1 && d->pad == 1 && d->groups == 1 && s.h <= MOST && s.w <= MOST &&
-           s.c % BLOCK == 0 && out->shape.c % BLOCK == 0;
+    return d->size == SIZE && d->dilation == 1 && d->stride_y == 1 && d->stride_x == 1 && d->pad == 1 &&
+           d->groups == 1 && s.h <= MOST && s.w <= MOST && s.c % BLOCK == 0 && out->shape.c % BLOCK == 0;
 }
 
 static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,

@@ -318,20 +318,24 @@ int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *
         c->weights ? c->weights->weights : conv_weights(c, dnnl_format_tag_any, dnnl_format_tag_any);
     dnnl_alg_kind_t alg = c->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
     /* Rows and columns that no window reaches are cut off by less padding behind, or negative padding. */
-    dnnl_dims_t stride = { c->stride, c->stride }, before = { c->pad, c->pad },
+    dnnl_dim_t sy = c->stride_y, sx = c->stride_x, extent = (dnnl_dim_t)(c->size - 1) * c->dilation + 1;
+    dnnl_dims_t stride = { sy, sx }, between = { c->dilation - 1, c->dilation - 1 },
+                before = { c->pad, c->pad },
                 behind = {
-                    (dnnl_dim_t)(c->out.h - 1) * c->stride + c->size - c->in.h - c->pad,
-                    (dnnl_dim_t)(c->out.w - 1) * c->stride + c->size - c->in.w - c->pad,
+                    (c->out.h - 1) * sy + extent - c->in.h - c->pad,
+                    (c->out.w - 1) * sx + extent - c->in.w - c->pad,
                 };
     dnnl_convolution_desc_t d;
     dnnl_status_t s;
     if (pass == PASS_DATA)
-        s = dnnl_convolution_backward_data_desc_init(&d, alg, &x, &w, &y, stride, before, behind);
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, alg, &x, &w, &y, stride, between, before,
+                                                             behind);
     else if (pass == PASS_WEIGHTS)
-        s = dnnl_convolution_backward_weights_desc_init(&d, alg, &x, &w, NULL, &y, stride, before, behind);
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, alg, &x, &w, NULL, &y, stride, between,
+                                                                before, behind);
     else
-        s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, alg, &x, &w, &b, &y, stride, before,
-                                               behind);
+        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, alg, &x, &w, &b, &y, stride,
+                                                       between, before, behind);
     TRY(status(s, "this convolution", e));
     struct recipe r = { .desc = &d,
                         .forward = forward,

@@ -38,7 +38,7 @@ enum pass_kind { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS };
  * forward: the primitive of the forward pass, for the backward ones. */
 struct dnn_conv {
     struct shape in, out;
-    int size, stride, pad, groups;
+    int size, dilation, stride_y, stride_x, pad, groups;
     int winograd;                 /* oneDNN may choose it */
     enum act act;                 /* forward: applied to the result */
     int any;                      /* oneDNN chooses the layouts of x and y; else they are dense */

@@ -41,10 +41,10 @@ int cudnn_refuse(const struct cudnn_conv *c, int code, const char *why, struct e
     static const char *const pass[] = { "forward", "data gradient of the", "weight gradient of the" };
     const char *precision = c->bf16 ? "bf16" : c->tf32 ? "tf32" : "fp32";
     return fail(e, code,
-                "%s convolution of %d x %d x %d x %d with %d filters of %dx%d, stride %d, padding %d, groups "
-                "%d, in %s: %s",
-                pass[c->pass], c->n, c->c, c->h, c->w, c->filters, c->size, c->size, c->stride, c->pad,
-                c->groups, precision, why);
+                "%s convolution of %d x %d x %d x %d with %d filters of %dx%d, dilation %d, stride %dx%d, "
+                "padding %d, groups %d, in %s: %s",
+                pass[c->pass], c->n, c->c, c->h, c->w, c->filters, c->size, c->size, c->dilation, c->stride_x,
+                c->stride_y, c->pad, c->groups, precision, why);
 }
 
 /* ---- the operation graph ---- */
@@ -85,8 +85,8 @@ static cudnnStatus_t make_convolution(struct conv_graph *g, const struct cudnn_c
 {
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const int64_t dims = 2, pad[2] = { c->pad, c->pad }, stride[2] = { c->stride, c->stride },
-                  dilation[2] = { 1, 1 };
+    const int64_t dims = 2, pad[2] = { c->pad, c->pad }, stride[2] = { c->stride_y, c->stride_x },
+                  dilation[2] = { c->dilation, c->dilation };
     CUDNN(make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, d));
     CUDNN_SET(*d, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1, &sums);
     CUDNN_SET(*d, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1, &mode);

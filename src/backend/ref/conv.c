@@ -5,7 +5,7 @@
 #include "ref.h"
 
 /* One cell of the window, and the outputs [y0, y1) x [x0, x1) for which it lies inside the image:
- * output (y, x) meets input (y * stride + dy, x * stride + dx). */
+ * output (y, x) meets input (y * stride_y + dy, x * stride_x + dx). */
 struct tap {
     int y0, y1, x0, x1;
     int dy, dx;
@@ -33,9 +33,9 @@ static void tap_forward(const struct conv *s, const struct tap *t, double w, con
                         double *restrict y)
 {
     for (int i = t->y0; i < t->y1; i++) {
-        const real *restrict from = x + (ptrdiff_t)(i * s->desc.stride + t->dy) * s->in.w;
+        const real *restrict from = x + (ptrdiff_t)(i * s->desc.stride_y + t->dy) * s->in.w;
         double *restrict to = y + (ptrdiff_t)i * s->out.w;
-        for (ptrdiff_t j = t->x0; j < t->x1; j++) to[j] += w * from[j * s->desc.stride + t->dx];
+        for (ptrdiff_t j = t->x0; j < t->x1; j++) to[j] += w * from[j * s->desc.stride_x + t->dx];
     }
 }
 
@@ -45,8 +45,8 @@ static void tap_back(const struct conv *s, const struct tap *t, double w, const 
 {
     for (int i = t->y0; i < t->y1; i++) {
         const real *restrict from = gy + (ptrdiff_t)i * s->out.w;
-        double *restrict to = gx + (ptrdiff_t)(i * s->desc.stride + t->dy) * s->in.w;
-        for (ptrdiff_t j = t->x0; j < t->x1; j++) to[j * s->desc.stride + t->dx] += w * from[j];
+        double *restrict to = gx + (ptrdiff_t)(i * s->desc.stride_y + t->dy) * s->in.w;
+        for (ptrdiff_t j = t->x0; j < t->x1; j++) to[j * s->desc.stride_x + t->dx] += w * from[j];
     }
 }
 
@@ -55,9 +55,9 @@ static void tap_weight(const struct conv *s, const struct tap *t, const real *re
                        const real *restrict gy, double *restrict sum)
 {
     for (int i = t->y0; i < t->y1; i++) {
-        const real *restrict a = x + (ptrdiff_t)(i * s->desc.stride + t->dy) * s->in.w;
+        const real *restrict a = x + (ptrdiff_t)(i * s->desc.stride_y + t->dy) * s->in.w;
         const real *restrict b = gy + (ptrdiff_t)i * s->out.w;
-        for (ptrdiff_t j = t->x0; j < t->x1; j++) sum[j] += (double)a[j * s->desc.stride + t->dx] * b[j];
+        for (ptrdiff_t j = t->x0; j < t->x1; j++) sum[j] += (double)a[j * s->desc.stride_x + t->dx] * b[j];
     }
 }
 
@@ -80,9 +80,9 @@ int ref_conv_plan(struct backend *be, const struct linear_desc *d, struct tensor
     *s = (struct conv){ *d, in, o, in.c / d->groups, o.c / d->groups, taps };
     for (int k = 0; k < taps; k++) {
         struct tap *t = &s->tap[k];
-        t->dy = k / d->size - d->pad, t->dx = k % d->size - d->pad;
-        inside(t->dy, d->stride, in.h, o.h, &t->y0, &t->y1);
-        inside(t->dx, d->stride, in.w, o.w, &t->x0, &t->x1);
+        t->dy = k / d->size * d->dilation - d->pad, t->dx = k % d->size * d->dilation - d->pad;
+        inside(t->dy, d->stride_y, in.h, o.h, &t->y0, &t->y1);
+        inside(t->dx, d->stride_x, in.w, o.w, &t->x0, &t->x1);
     }
     TRY(ref_tensor(out, e));
     TRY(ref_bytes((struct shape){ o.c, s->inputs, d->size, d->size }, sizeof(real), &p->weight_bytes, e));

@@ -8,7 +8,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     struct tensor pixel = { .shape = { d->in->shape.n, (int)shape_row(d->in->shape), 1, 1 } };
     struct linear_desc conv = *d;
     conv.in = &pixel;
-    conv.size = conv.stride = conv.groups = 1;
+    conv.size = conv.dilation = conv.stride_y = conv.stride_x = conv.groups = 1;
     conv.pad = 0;
     return ref_conv_plan(be, &conv, out, p, e);
 }
