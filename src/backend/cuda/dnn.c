@@ -1,6 +1,6 @@
 /* Convolutions by cuDNN: of the engines that qualify (dnn_engines.c) the fastest is kept, for all equal
  * convolutions. */
-#include "dnn_engines.h"
+#include "dnn.h"
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/rng.h"
+#include "dnn_engines.h"
 
 typedef cudnnBackendDescriptor_t desc_t;
 

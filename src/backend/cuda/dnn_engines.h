@@ -2,7 +2,8 @@
 #ifndef CUDA_DNN_ENGINES_H
 #define CUDA_DNN_ENGINES_H
 #include <cudnn.h>
-#include "dnn.h"
+#include "core/err.h"
+#include "dnn_conv.h"
 
 #if CUDNN_MAJOR < 9
 #error "the cuda backend needs cuDNN 9: make CUDNN=/where/it/is"
