@@ -36,7 +36,7 @@ struct cli {
     char gpu_device[24];
     int top;          /* 0: as the data file says */
     int layer, limit; /* -1: the classifier's input; 0: all images */
-    const char *resume, *metrics, *confusion, *list, *out;
+    const char *resume, *metrics, *chart, *confusion, *errors, *list, *out;
     double valid; /* share of the images that validate; 0: not given */
     int force;
     const char **set; /* section.key=value, NULL-terminated */

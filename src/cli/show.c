@@ -1,6 +1,8 @@
 /* Commands that draw: the filters of a net, and what augmentation makes of an image. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "cli/canvas.h"
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -8,49 +10,49 @@
 #include "net/surgery.h"
 #include "train/setup.h"
 
-enum { GAP = 2, BACKGROUND = 255 };
+enum { GAP = 2 };
 
 /* Tiles of w x h pixels in rows of `across`. */
 struct sheet {
-    int w, h, n, across;
-    int width, height; /* in all */
-    uint8_t *rgb;
+    int w, h, across;
+    struct canvas canvas;
 };
 
 static int sheet_open(struct sheet *s, int n, int w, int h, struct err *e)
 {
-    *s = (struct sheet){ .w = w, .h = h, .n = n, .across = 1 };
+    *s = (struct sheet){ .w = w, .h = h, .across = 1 };
     while (s->across * s->across < n) s->across++;
-    s->width = s->across * (w + GAP) + GAP;
-    s->height = (n + s->across - 1) / s->across * (h + GAP) + GAP;
-    s->rgb = mem_alloc((size_t)s->width * (size_t)s->height, 3);
-    if (!s->rgb) return fail(e, E_MEM, "not enough memory for %d x %d pixels", s->width, s->height);
-    memset(s->rgb, BACKGROUND, (size_t)s->width * (size_t)s->height * 3);
-    return OK;
+    return canvas_open(&s->canvas, s->across * (w + GAP) + GAP,
+                       (n + s->across - 1) / s->across * (h + GAP) + GAP, e);
 }
 
-static uint8_t *sheet_pixel(const struct sheet *s, int tile, int x, int y)
+/* Red, green and blue of 0..1. */
+static void sheet_dot(struct sheet *s, int tile, int x, int y, const float rgb[3])
 {
-    x += GAP + tile % s->across * (s->w + GAP);
-    y += GAP + tile / s->across * (s->h + GAP);
-    return s->rgb + 3 * ((size_t)y * (size_t)s->width + (size_t)x);
+    unsigned color = 0;
+    for (int k = 0; k < 3; k++) color = color << 8 | (unsigned)(255 * fminf(fmaxf(rgb[k], 0), 1) + .5f);
+    canvas_dot(&s->canvas, GAP + tile % s->across * (s->w + GAP) + x,
+               GAP + tile / s->across * (s->h + GAP) + y, color);
 }
 
 /* ---- visualize ---- */
 
 /* A filter, its smallest number black and its largest white; pixels are `by` x `by`. Three channels are red,
  * green and blue, of others the first is shown in gray. */
-static void draw_filter(const struct sheet *s, int tile, const real *w, int c, int side, int by)
+static void draw_filter(struct sheet *s, int tile, const real *w, int c, int side, int by)
 {
     const size_t plane = (size_t)side * (size_t)side, n = plane * (size_t)(c == 3 ? 3 : 1);
     real low = w[0], high = w[0];
     for (size_t i = 1; i < n; i++) low = w[i] < low ? w[i] : low, high = w[i] > high ? w[i] : high;
     for (int y = 0; y < s->h; y++)
-        for (int x = 0; x < s->w; x++)
+        for (int x = 0; x < s->w; x++) {
+            float rgb[3];
             for (size_t k = 0; k < 3; k++) {
                 real v = w[(c == 3 ? k * plane : 0) + (size_t)(y / by * side + x / by)];
-                sheet_pixel(s, tile, x, y)[k] = (uint8_t)(high > low ? 255 * (v - low) / (high - low) : 0);
+                rgb[k] = high > low ? (float)((v - low) / (high - low)) : 0;
             }
+            sheet_dot(s, tile, x, y, rgb);
+        }
 }
 
 static int draw_filters(struct sheet *s, const struct net *n, const char *out, real *w, struct err *e)
@@ -66,7 +68,7 @@ static int draw_filters(struct sheet *s, const struct net *n, const char *out, r
     const int by = side < PIXELS ? PIXELS / side : 1;
     TRY(sheet_open(s, filters, side * by, side * by, e));
     for (int i = 0; i < filters; i++) draw_filter(s, i, w + (size_t)i * each, c, side, by);
-    TRY(image_write_png(out, s->rgb, s->width, s->height, e));
+    TRY(canvas_write(&s->canvas, out, e));
     printf("%s: the %d filters of layer %d, %dx%d of %d channels\n", out, filters, p->layer, side, side, c);
     return OK;
 }
@@ -86,7 +88,7 @@ int cli_visualize(const struct cli *c, struct err *e)
     struct session s = { 0 };
     struct sheet sheet = { 0 };
     int rc = visualize(&s, &sheet, c, e);
-    mem_free(sheet.rgb);
+    canvas_close(&sheet.canvas);
     session_close(&s);
     return rc;
 }
@@ -95,15 +97,12 @@ int cli_visualize(const struct cli *c, struct err *e)
 
 enum { VIEWS = 16 };
 
-static void draw_image(const struct sheet *s, int tile, const float *x)
+static void draw_image(struct sheet *s, int tile, const float *x)
 {
     const size_t plane = (size_t)s->w * (size_t)s->h;
-    for (int y = 0; y < s->h; y++)
-        for (int i = 0; i < s->w; i++)
-            for (size_t k = 0; k < 3; k++) {
-                float v = x[k * plane + (size_t)y * (size_t)s->w + (size_t)i];
-                sheet_pixel(s, tile, i, y)[k] = (uint8_t)(255 * (v < 0 ? 0 : v > 1 ? 1 : v) + .5f);
-            }
+    for (size_t i = 0; i < plane; i++)
+        sheet_dot(s, tile, (int)i % s->w, (int)i / s->w,
+                  (const float[]){ x[i], x[i + plane], x[i + 2 * plane] });
 }
 
 /* The image as validation sees it, then as training does. */
@@ -145,7 +144,7 @@ static int imtest(struct session *s, struct picture *p, struct sheet *sheet, con
     float *x = mem_alloc((size_t)a.w * (size_t)a.h, 3 * sizeof *x);
     int rc = x ? draw_views(sheet, p, &a, c->seed, x, e) : fail(e, E_MEM, "not enough memory for an image");
     mem_free(x);
-    if (!rc) rc = image_write_png(out, sheet->rgb, sheet->width, sheet->height, e);
+    if (!rc) rc = canvas_write(&sheet->canvas, out, e);
     if (!rc) printf("%s: %s in %d views, the first without augmentation\n", out, c->arg[0], VIEWS);
     return rc;
 }
@@ -156,7 +155,7 @@ int cli_imtest(const struct cli *c, struct err *e)
     struct picture p = { 0 };
     struct sheet sheet = { 0 };
     int rc = imtest(&s, &p, &sheet, c, e);
-    mem_free(sheet.rgb);
+    canvas_close(&sheet.canvas);
     mem_free(p.pixels);
     session_close(&s);
     return rc;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/chart.h"
 #include "cli/cli.h"
 #include "core/file.h"
 #include "train/trainer.h"
@@ -88,6 +89,7 @@ struct train_log {
     struct session *s;
     struct err lost; /* stdout could not be written */
     double clock;    /* seconds of iterations so far */
+    struct chart chart;
 };
 
 /* Training nobody can follow ends as after a signal: saved, and to be resumed. */
@@ -127,12 +129,22 @@ static void print_progress(const struct train_line *l, int itra, int max_batches
     console_end();
 }
 
+/* A chart that cannot be drawn is noted and ends nothing. */
+static void draw(struct train_log *log)
+{
+    struct err e = { 0 };
+    const char *path = log->s->cli->chart;
+    if (path && chart_write(&log->chart, path, &e)) note(&log->s->notes, "no chart: %s", e.msg);
+}
+
 static void log_iteration(void *ctx, const struct train_line *l)
 {
     struct train_log *log = ctx;
     const struct net *net = log->s->net;
     int itra = net->wants.active && isfinite(l->match);
     log->clock += l->loaded_seconds + l->seconds;
+    if (log->s->cli->chart && isfinite(l->ce_smooth))
+        curve_add(&log->chart.loss, (double)l->iteration, l->ce_smooth, NULL);
     if (!log->s->console.tty)
         print_iteration(l, itra);
     else if (console_begin(&log->s->console, log->clock))
@@ -143,6 +155,8 @@ static void log_iteration(void *ctx, const struct train_line *l)
 static void log_validation(void *ctx, const struct valid_line *l)
 {
     struct train_log *log = ctx;
+    curve_add(&log->chart.accuracy, (double)l->iteration, l->top1, NULL);
+    draw(log);
     console_clear(&log->s->console);
     printf("validation %llu, %.3f: top-1 %.6f, ", (unsigned long long)l->iteration, l->epoch, l->top1);
     if (l->top > 1) printf("top-%d %.6f, ", l->top, l->topk);
@@ -201,6 +215,8 @@ static int train(struct session *s, const struct cli *c, struct err *e)
     TRY(output_check(e));
     watch_signals();
     int rc = trainer_run(s->net, s->data, s->train, s->valid, &o, &hooks, e);
+    draw(&log);
+    chart_free(&log.chart);
     console_clear(&s->console);
     if (rc || !stop_signal) return rc;
     if (log.lost.code)

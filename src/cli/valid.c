@@ -1,8 +1,12 @@
-/* classifier valid: a summary and a table of classes, and on request a line per image and the confusion
- * matrix. */
+/* classifier valid: a summary and a table of classes, and on request a line per image, the confusion matrix
+ * and the wrong answers. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include "cli/canvas.h"
 #include "cli/cli.h"
+#include "core/array.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "train/trainer.h"
@@ -18,6 +22,11 @@ struct validation {
     struct tally *tally;      /* by class */
     struct file csv;
     uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
+    struct mistake {
+        int sample, truth, answer;
+        float probability, of_truth; /* of the answer; of the true class */
+    } * mistake;
+    int mistakes;
 };
 
 /* pjreddie's two lines. */
@@ -42,6 +51,11 @@ static int count_image(void *ctx, int sample, int label, const float *p, int cla
         v->tally[label].right += rank == 0;
         v->right1 += rank == 0;
         v->rightk += rank < v->top;
+        if (rank && v->s.cli->errors) {
+            if (array_grow(&v->mistake, (size_t)v->mistakes, sizeof *v->mistake))
+                return fail(e, E_MEM, "no memory for %d wrong answers", v->mistakes);
+            v->mistake[v->mistakes++] = (struct mistake){ sample, label, answer, p[answer], p[label] };
+        }
         if (v->confusion) v->confusion[(size_t)label * (size_t)classes + (size_t)answer]++;
     }
     if (!v->s.cli->verbose) return OK;
@@ -80,16 +94,20 @@ static void print_summary(const struct valid_line *l)
     printf(", %f seconds\n", l->seconds);
 }
 
-/* ---- the confusion matrix ---- */
+/* ---- files: the confusion matrix, the wrong answers ---- */
 
 /* Quoted as CSV asks: names may hold commas and quotes. */
+static int write_quoted(struct file *f, char before, const char *text, struct err *e)
+{
+    TRY(file_print(f, e, "%c\"", before));
+    for (; *text; text++) TRY(file_print(f, e, "%s%c", *text == '"' ? "\"" : "", *text));
+    return file_print(f, e, "\"");
+}
+
 static int write_name(struct validation *v, char before, int k, struct err *e)
 {
     char buf[16];
-    TRY(file_print(&v->csv, e, "%c\"", before));
-    for (const char *s = class_name(v->s.data, k, buf); *s; s++)
-        TRY(file_print(&v->csv, e, "%s%c", *s == '"' ? "\"" : "", *s));
-    return file_print(&v->csv, e, "\"");
+    return write_quoted(&v->csv, before, class_name(v->s.data, k, buf), e);
 }
 
 static int write_confusion(struct validation *v, const char *path, struct err *e)
@@ -102,6 +120,70 @@ static int write_confusion(struct validation *v, const char *path, struct err *e
     for (int i = 0; i < n; i++) {
         TRY(write_name(v, '\n', i, e));
         for (int k = 0; k < n; k++) TRY(file_print(&v->csv, e, ",%llu", (unsigned long long)*count++));
+    }
+    TRY(file_print(&v->csv, e, "\n"));
+    return file_commit(&v->csv, e);
+}
+
+/* A row for each true class, a column for each answer, the darker the larger its share of the row; classes by
+ * number. */
+static int draw_confusion(const struct validation *v, const char *path, struct err *e)
+{
+    enum { SIDE = 720, MOST = 48, MARGIN = 70, SMALL = 20 };
+    const int n = v->s.valid->classes, cell = n * MOST <= SIDE ? MOST : n <= SIDE ? SIDE / n : 1;
+    struct canvas c;
+    TRY(canvas_open(&c, MARGIN + n * cell + 2, MARGIN + n * cell + 2, e));
+    canvas_text(&c, MARGIN, 8, "answer", 0);
+    canvas_text(&c, 4, MARGIN - 20, "truth", 0);
+    for (int i = 0; i < n; i++) {
+        const uint64_t *row = v->confusion + (size_t)i * (size_t)n;
+        uint64_t all = 0;
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        const int at = MARGIN + i * cell, middle = at + cell / 2;
+        if (cell >= SMALL || i % 10 == 0) {
+            canvas_text(&c, MARGIN - 8 - canvas_width(name), middle - CANVAS_TEXT / 2, name, 0);
+            if (cell >= SMALL || i % 50 == 0)
+                canvas_text(&c, middle - canvas_width(name) / 2, MARGIN - 20, name, 0);
+        }
+        for (int k = 0; k < n; k++) all += row[k];
+        for (int k = 0; k < n; k++) {
+            const unsigned light = all ? 255 - (unsigned)(255 * row[k] / all) : 255;
+            const unsigned color = i == k ? light << 16 | 0xff00 | light : 0xff0000 | light << 8 | light;
+            canvas_fill(&c, MARGIN + k * cell, at, cell, cell, row[k] ? color : 0xf4f4f4);
+        }
+    }
+    int rc = canvas_write(&c, path, e);
+    canvas_close(&c);
+    return rc;
+}
+
+static int ends_in_png(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && !strcasecmp(path + n - 4, ".png");
+}
+
+static int surest_first(const void *a, const void *b)
+{
+    const struct mistake *x = a, *y = b;
+    if (x->probability > y->probability) return -1;
+    return x->probability < y->probability || x->sample > y->sample;
+}
+
+static int write_mistakes(struct validation *v, const char *path, struct err *e)
+{
+    qsort(v->mistake, (size_t)v->mistakes, sizeof *v->mistake, surest_first);
+    TRY(file_create(&v->csv, path, e));
+    TRY(file_print(&v->csv, e, "image,truth,answer,probability,probability of the truth"));
+    for (int i = 0; i < v->mistakes; i++) {
+        const struct mistake *m = &v->mistake[i];
+        char number[16];
+        snprintf(number, sizeof number, "%d", m->sample);
+        TRY(write_quoted(&v->csv, '\n', v->s.valid->path ? v->s.valid->path[m->sample] : number, e));
+        TRY(write_name(v, ',', m->truth, e));
+        TRY(write_name(v, ',', m->answer, e));
+        TRY(file_print(&v->csv, e, ",%.6f,%.6f", (double)m->probability, (double)m->of_truth));
     }
     TRY(file_print(&v->csv, e, "\n"));
     return file_commit(&v->csv, e);
@@ -135,7 +217,10 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     TRY(evaluate(net, v->s.program, v->s.valid, &o, &l, e));
     print_table(v);
     print_summary(&l);
-    return c->confusion ? write_confusion(v, c->confusion, e) : OK;
+    if (c->confusion)
+        TRY(ends_in_png(c->confusion) ? draw_confusion(v, c->confusion, e)
+                                      : write_confusion(v, c->confusion, e));
+    return c->errors ? write_mistakes(v, c->errors, e) : OK;
 }
 
 int cli_valid(const struct cli *c, struct err *e)
@@ -143,6 +228,7 @@ int cli_valid(const struct cli *c, struct err *e)
     struct validation v = { 0 };
     int rc = validate(&v, c, e);
     file_abort(&v.csv);
+    mem_free(v.mistake);
     mem_free(v.confusion);
     mem_free(v.tally);
     session_close(&v.s);

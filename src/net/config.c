@@ -63,6 +63,8 @@ const struct key net_config_keys[] = {
              "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
     REAL_KEY(net_config, valid_every, 1, 0, 1e6,
              "epochs between validations (0: at the end only; stock Darknet ignores this key)"),
+    INT_KEY(net_config, patience, 0, 0, 1 << 20,
+            "training ends after so many validations without a better one (0: it does not)"),
     { 0 },
 };
 

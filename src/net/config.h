@@ -33,6 +33,7 @@ struct net_config {
     int init;
     int precision;
     double bn_momentum, label_smooth_eps, valid_every;
+    int patience;
 };
 extern const struct key net_config_keys[];
 

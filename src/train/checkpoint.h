@@ -7,12 +7,14 @@
 enum { HAS_WARNED = 1, HAS_LEARNT = 2 };
 
 /* Where a run is: all that a resumed run needs besides what the net writes itself. Saved as it stands, so
- * every member has 8 bytes. */
+ * there are no gaps between its members. */
 struct progress {
     uint64_t iteration;        /* completed */
     double ce_smooth;          /* < 0: none yet */
     double best_top1, best_ce; /* < 0: none yet */
-    uint64_t stuck, marks;     /* see watch_collapse */
+    uint64_t stuck;            /* see watch_collapse, */
+    uint32_t marks;            /* the same */
+    uint32_t stale;            /* validations since the best, counted where patience= is */
     uint64_t samples;          /* hash_samples of the training set; loading compares it and keeps it */
     double lambda_peak;
 };

@@ -14,11 +14,11 @@ struct valid_line {
 };
 
 /* One pass over a dataset with an inference program of net->mini rows; if it keeps features that nobody else
- * looks at, compactness over a fixed seeded sample of 2000 images. Unreadable images count as wrong, and are left out of
- * the mean CE; none readable, or a probability that is not finite, is an error. Also used by `darknet
- * classifier valid`; per_image (may be NULL) sees every image's probabilities in order, or NULL for one that
- * could not be read, and ends the pass by returning an error. Fills all of valid_line but iteration, epoch
- * and best. */
+ * looks at, compactness over a fixed seeded sample of 2000 images. Unreadable images count as wrong, and are
+ * left out of the mean CE; none readable, or a probability that is not finite, is an error. Also used by
+ * `darknet classifier valid`; per_image (may be NULL) sees every image's probabilities in order, or NULL for
+ * one that could not be read, and ends the pass by returning an error. Fills all of valid_line but iteration,
+ * epoch and best. */
 struct eval_options {
     int workers, top;
     uint64_t seed;
@@ -36,8 +36,8 @@ int evaluate(struct net *, struct program *, const struct dataset *, const struc
  * not a number comes last. */
 int eval_rank(const float *prob, int classes, int label);
 
-/* E_NUMBER unless all probabilities of an image are finite. `blamed` is the file to look at: of the weights or
- * the cfg, since images are never to blame. */
+/* E_NUMBER unless all probabilities of an image are finite. `blamed` is the file to look at: of the weights
+ * or the cfg, since images are never to blame. */
 int eval_check(const float *prob, int classes, const char *blamed, struct err *);
 
 #endif

@@ -41,10 +41,16 @@ struct trainer {
 
 static double epoch_of(const struct trainer *t, uint64_t seen) { return (double)seen / t->train->n; }
 
+static int lost_patience(const struct trainer *t)
+{
+    int patience = t->net->config.patience;
+    return patience > 0 && t->p.stale >= (uint32_t)patience;
+}
+
 static int reached_end(const struct trainer *t)
 {
     int max = t->net->config.max_batches;
-    return max > 0 && t->p.iteration >= (uint64_t)max;
+    return (max > 0 && t->p.iteration >= (uint64_t)max) || lost_patience(t);
 }
 
 static int save_weights(const struct trainer *t, const char *path, struct err *e)
@@ -131,9 +137,9 @@ static int nothing_to_do(const struct trainer *t, struct err *e)
 {
     const char *resume = t->o->resume;
     if (resume && access(t->files.path[FINAL], F_OK)) TRY(save_weights(t, t->files.path[FINAL], e));
-    note(&t->net->notes, "%s at iteration %llu of %d; %sraise max_batches",
-         resume ? "the state is" : "weights are", (unsigned long long)t->p.iteration,
-         t->net->config.max_batches, resume ? "" : "use -clear or ");
+    note(&t->net->notes, "%s at iteration %llu of %d; %sraise %s", resume ? "the state is" : "weights are",
+         (unsigned long long)t->p.iteration, t->net->config.max_batches, resume ? "" : "use -clear or ",
+         lost_patience(t) ? "patience" : "max_batches");
     return OK;
 }
 
@@ -373,7 +379,11 @@ static void keep_best(struct trainer *t, struct valid_line *l)
 {
     struct progress *p = &t->p;
     struct err e = { 0 };
-    if (l->top1 < p->best_top1 || (l->top1 <= p->best_top1 && l->ce >= p->best_ce)) return;
+    if (l->top1 < p->best_top1 || (l->top1 <= p->best_top1 && l->ce >= p->best_ce)) {
+        p->stale += t->net->config.patience > 0;
+        return;
+    }
+    p->stale = 0;
     if (save_weights(t, t->files.path[BEST], &e)) {
         note_failed_save(t, &e);
         return;
@@ -399,11 +409,16 @@ static int validate(struct trainer *t, struct err *e)
 /* ---- the loop ---- */
 
 /* A failed validation ends the run, and what was learnt before it is saved. */
-static int validate_and_save(struct trainer *t, int ending, struct err *e)
+static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 {
     struct err failed = { 0 };
     int rc = validation_due(t) ? validate(t, e) : OK;
-    if (ending || rc) {
+    if (!rc && lost_patience(t)) {
+        note(&t->net->notes, "patience=%d: so many validations were no better than the best: training ends",
+             t->net->config.patience);
+        *ending = 1;
+    }
+    if (*ending || rc) {
         int saved = save_at_end(t, rc ? NULL : e);
         return rc ? rc : saved;
     }
@@ -423,7 +438,7 @@ static int run(struct trainer *t, struct err *e)
         /* The last update can be the one that overflows; no later iteration stumbles over it. */
         if (!rc && due) rc = net_check_finite(t->net, e);
         if (rc) return give_up(t, rc, e);
-        if (due) TRY(validate_and_save(t, ending, e));
+        if (due) TRY(validate_and_save(t, &ending, e));
     }
     return OK;
 }

@@ -1,0 +1,41 @@
+#!/bin/bash
+# What users read results from: the chart, an early end, the confusion matrix, the wrong answers.
+. "$(dirname "$0")/common.inc"
+make_data
+make_cfg mini.cfg
+png() { head -c 8 "$1" | cmp -s - <(printf '\211PNG\r\n\032\n') && [ "$(od -An -tu1 -j16 -N8 "$1" | tr -s ' ')" = "$2" ]; }
+run() { timeout 60 "$DARKNET" "$@" >out 2>err </dev/null; }
+says() { grep -qE -- "$1" err || { cat err; return 1; }; }
+
+# ---- the chart ----
+check "-chart" run classifier train mini.data mini.cfg -chart chart.png
+check "-chart: a PNG of 960 x 540" png chart.png " 0 0 3 192 0 0 2 28"
+check "a chart that cannot be written ends nothing" run classifier train mini.data mini.cfg -chart none/chart.png
+check "a chart that cannot be written: said" says '^no chart: none/chart.png'
+weights=backup/mini_final.weights
+
+# ---- patience ----
+check "patience=3" run classifier train mini.data mini.cfg -set net.patience=3 -set net.max_batches=100000 -set net.learning_rate=1e-30
+check "patience=3: said" says '^patience=3'
+check "patience=3: the best and three more" sh -c "grep '^validation' out | tail -n 4 | head -n 1 | grep -q best"
+check "patience=3: the final weights are saved" test -s $weights
+check "patience=3: none of the last three is the best" sh -c "! grep '^validation' out | tail -n 3 | grep -q best"
+cp $weights stopped.weights
+check "patience=3, resumed: at the end" run classifier train mini.data mini.cfg -set net.patience=3 -set net.max_batches=100000 \
+    -set net.learning_rate=1e-30 -resume backup/mini_last.state
+check "patience=3, resumed: said" says 'raise patience'
+check "patience=3, resumed: the same weights" cmp stopped.weights $weights
+check "resumed with more patience" run classifier train mini.data mini.cfg -set net.patience=5 -set net.max_batches=100000 \
+    -set net.learning_rate=1e-30 -resume backup/mini_last.state
+check "resumed with more patience: two more" test "$(grep -c '^validation' out)" = 2
+
+# ---- the confusion matrix and the wrong answers ----
+check "valid" run classifier valid mini.data mini.cfg $weights -confusion c.csv -errors e.csv
+wrong=$(awk -F, 'NR > 1 { for (i = 2; i <= NF; i++) if (i != NR) n += $i } END { print n + 0 }' c.csv)
+check "-errors: as many as the matrix has beside its diagonal" test "$(($(wc -l <e.csv) - 1))" = "$wrong" -a "$wrong" -gt 0
+check "-errors: the surest first" sh -c "tail -n +2 e.csv | cut -d, -f4 | sort -c -r -n"
+check "-errors: names" grep -qE '^"/.*_(ant|bee|cow)\.ppm","(ant|bee|cow)","(ant|bee|cow)",0\.[0-9]+,0\.[0-9]+$' e.csv
+check "-errors: no right answer" sh -c "! awk -F, 'NR > 1 && \$2 == \$3' e.csv | grep -q ."
+check "-confusion FILE.png" run classifier valid mini.data mini.cfg $weights -confusion c.png
+check "-confusion FILE.png: a PNG" png c.png " 0 0 0 216 0 0 0 216"
+finish
