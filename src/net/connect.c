@@ -23,6 +23,7 @@ static int connect(struct program *p, int i, struct err *e)
                          .be = n->be,
                          .cfg = n->cfg->path,
                          .loss = NAN,
+                         .learns = (m->ops->flags & LAYER_PARAMS) != 0,
                          .weight = 1 };
     size_t capacity = (size_t)m->nin + 1; /* one more for a sum: see fold_sums */
     l->self = mem_alloc(1, m->ops->size);
@@ -115,7 +116,7 @@ static void find_learners(struct program *p)
     for (int i = 0; i < p->n; i++) {
         struct layer *l = &p->node[i].l;
         if (l->identity) continue;
-        int need = l->ops->flags & LAYER_PARAMS;
+        int need = l->learns;
         for (int k = 0; k < l->nin; k++) need |= l->in[k]->need_g;
         l->out->need_g =
             p->desc.train && need && !(l->ops->flags & LAYER_NO_GRAD) && !p->net->layer[i].frozen;
@@ -132,7 +133,7 @@ static void find_backward(struct program *p)
         struct layer *l = &node->l;
         int loss = l->ops->flags & LAYER_LOSS && (l->identity || l->last), below = 0;
         for (int k = 0; k < l->nin; k++) below |= l->in[k]->need_g;
-        int learns = l->ops->flags & LAYER_PARAMS && !p->net->layer[i].frozen;
+        int learns = l->learns && !p->net->layer[i].frozen;
         int called = !l->inert && l->ops->backward && (!l->identity || loss);
         node->back = called && (below || learns) && (loss || l->out->g_written);
         int folded = l->nin > p->net->layer[i].nin; /* what a sum adds gets its gradient first */

@@ -53,6 +53,7 @@ struct layer {
     struct op_plan plan[LAYER_PLANS]; /* of the operations it calls; the program destroys them */
     struct buffer *loss_sum;          /* builder_loss, or NULL */
     int identity;                     /* out is in[0]; set by shape */
+    int learns;       /* has parameters that learn: LAYER_PARAMS, or set by shape */
     int inert;        /* no effect in this program: neither forward nor backward is called; set by shape */
     int rows_back;    /* rows of the backward pass */
     enum act sum_act; /* see takes_sum */
@@ -133,7 +134,7 @@ struct pairing_wants {
 };
 
 enum {
-    LAYER_PARAMS = 1,     /* has parameters that learn */
+    LAYER_PARAMS = 1,     /* always has parameters that learn */
     LAYER_LOSS = 2,       /* adds to the loss: its backward runs even if nothing reads its output */
     LAYER_TRAIN_ONLY = 4, /* absent from inference, from `strip` and from .weights */
     LAYER_PAIRED = 8,     /* may ask for a second mini-batch */

@@ -104,8 +104,6 @@ const struct stock_key stock_keys[] = {
     { "route", "wait_stream", NOTHING, 0, NULL },
     { "reorg", "extra", REFUSED, 0, "outputs that are always 0, for a move of Go, are not supported" },
     { "reorg", "flatten", REFUSED, 0, "transposed maps are not supported" },
-    { "shortcut", "weights_type", REFUSED, -1, "weighted sums are not supported yet" },
-    { "shortcut", "weights_normalization", NOTHING, 0, NULL }, /* of weights_type */
     { 0 },
 };
 

@@ -23,6 +23,7 @@ static const struct {
     { "[reorg]\nstride=2\nreverse=1\n", 2, 8, 12 },
     { "[reorg3d]\nstride=2\n", 32, 2, 3 },
     { "[reorg3d]\nstride=2\n[reorg3d]\nstride=2\nreverse=1\n", 8, 4, 6 },
+    { "[shortcut]\nfrom=0,-1\nweights_type=per_channel\n", 8, 4, 6 },
 };
 
 static void make(void **state)
@@ -59,6 +60,12 @@ static const char *const refusals[][2] = {
     { "[reorg3d]\nstride=2\nreverse=1\n",
       "[reorg3d] stride=2: Darknet's order is defined for a multiple of 4 channels, not for 2" },
     { "[reorg]\nextra=1\n", "[reorg] extra=1: outputs that are always 0" },
+    { "[shortcut]\nfrom=0,-1\nalpha=2\n",
+      "[shortcut] alpha= and beta= are for a sum of two layers without weights" },
+    { "[upsample]\n[shortcut]\nfrom=0,1\n", "[shortcut] inputs differ in size: 12x8 and 6x4" },
+    { "[shortcut]\nfrom=0\nweights_type=all\n", "weights_type=all: expected none, per_feature" },
+    { "[shortcut]\nfrom=0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n",
+      "[shortcut] from= has 16 layers: expected at most 15" },
 };
 
 static void refuse(void **state)

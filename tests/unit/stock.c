@@ -109,10 +109,10 @@ static void words_that_mean_nothing(void **state)
 {
     struct err e = { 0 };
     (void)state;
-    ok(open_with("shortcut", "weights_type", "none", &e), &e);
+    ok(open_with("softmax", "tree", "none", &e), &e);
     assert_string_equal(t.notes, "");
     tiny_close(&t);
-    refused(open_with("shortcut", "weights_type", "per_channel", &e), E_CFG, &e, "weighted sums");
+    refused(open_with("softmax", "tree", "data/imagenet.tree", &e), E_CFG, &e, "class hierarchies");
     tiny_close(&t);
 }
 
