@@ -69,6 +69,8 @@ struct step_state {
     uint64_t step;      /* number of the sub-mini-batch since training began */
     uint64_t iteration; /* from 1 */
     double rate;        /* of the update, before the layers' own factors */
+    double v_share,
+        s_share; /* Adam: how much of a mean its moments hold after t updates, 1 - B1^t and 1 - B2^t */
     /* Devices that work on their own keep the rest themselves from step to step. */
     double ce_sum;     /* of the sub-mini-batches of this iteration so far */
     double ce_average; /* running mean of the CE before this iteration; < 0: none yet */

@@ -1,7 +1,7 @@
 #include "net/compiled.h"
 #include <math.h>
 #include "backend/ops/loss_ring.h"
-#include "backend/ops/sgd.h"
+#include "backend/ops/optim.h"
 #include "core/mem.h"
 
 enum { KINDS = 4 };
@@ -108,9 +108,9 @@ int async_update(struct program *p, int update)
 {
     struct net *n = p->net;
     const struct backend_ops *ops = n->be->ops;
-    if (update) TRY(ops->sgd->guard(&n->sgd, n->now));
+    if (update) TRY(ops->optim->guard(&n->optim, n->now));
     TRY(ops->loss_ring->push(&p->async->ring, n->now, update));
-    return update ? ops->sgd->update(&n->sgd, n->now) : OK;
+    return update ? ops->optim->update(&n->optim, n->now) : OK;
 }
 
 int async_wait(struct program *p, struct err *e)

@@ -21,6 +21,8 @@ enum start { START_DARKNET, START_PYTORCH }; /* init= */
 struct net_config {
     int batch, subdivisions, width, height, channels, inputs;
     double learning_rate, momentum, decay;
+    int adam;
+    double B1, B2, eps;
     int policy;
     int burn_in, step, max_batches, sgdr_cycle;
     double power, scale, gamma, learning_rate_min, sgdr_mult;

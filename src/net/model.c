@@ -113,6 +113,13 @@ void model_free(struct net *n)
     mem_free(n->layer);
 }
 
+void net_set_seen(struct net *n, uint64_t seen)
+{
+    const uint64_t each = net_images_per_update(n);
+    n->moments_from += seen / each - n->seen / each;
+    n->seen = seen;
+}
+
 uint64_t net_images_per_update(const struct net *n)
 {
     return (uint64_t)n->mini * (uint64_t)n->config.subdivisions;

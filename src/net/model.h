@@ -43,20 +43,24 @@ struct net {
     struct param **param; /* in .weights order */
     int nparam;
     struct step_state *now; /* backend memory; in training nets, with: */
-    struct op_plan sgd;
+    struct op_plan optim;
     struct op_plan images; /* see net_keep_images */
 
     /* Training so far: */
-    uint64_t seen;     /* images of S1 */
-    double ce_sum;     /* of the sub-mini-batches of this iteration whose stats have been read */
-    double ce_average; /* running mean over iterations, for warmup=auto: A of itra.md; -1: none yet */
-    int unread;        /* steps a device that works on its own was given, whose stats have not been read */
+    uint64_t seen;         /* images of S1; set by net_set_seen */
+    uint64_t moments_from; /* the iteration after which the optimiser's moments began from 0 */
+    double ce_sum;         /* of the sub-mini-batches of this iteration whose stats have been read */
+    double ce_average;     /* running mean over iterations, for warmup=auto: A of itra.md; -1: none yet */
+    int unread; /* steps a device that works on its own was given, whose stats have not been read */
 };
 
 /* Reads the layers from n->cfg, whose first section is in n->config, and checks all that needs no shapes.
  * Unknown keys are noted, or errors in strict sections. model_free accepts what a failure has left. */
 int model_read(struct net *n, struct err *);
 void model_free(struct net *n);
+
+/* Goes on counting from so many images of S1; the optimiser's moments stay as old as they are. */
+void net_set_seen(struct net *, uint64_t seen);
 
 /* Images of S1 per update: batch without what subdivisions leave over. */
 uint64_t net_images_per_update(const struct net *);

@@ -1,6 +1,6 @@
 #include "optim.h"
 #include <math.h>
-#include "backend/ops/sgd.h"
+#include "backend/ops/optim.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/param.h"
@@ -48,23 +48,27 @@ double net_rate(const struct net_config *c, uint64_t seed, uint64_t n)
 
 static int plan_update(struct net *n, struct err *e)
 {
-    struct sgd_item *item = mem_alloc((size_t)n->nparam, sizeof *item);
-    struct sgd_desc d = { .item = item,
-                          .momentum = n->config.momentum,
-                          .average = 1.0 / n->config.subdivisions };
+    struct optim_item *item = mem_alloc((size_t)n->nparam, sizeof *item);
+    const struct net_config *c = &n->config;
+    struct optim_desc d = { .item = item,
+                            .momentum = c->adam ? c->B1 : c->momentum,
+                            .b2 = c->B2,
+                            .epsilon = c->eps / (double)net_images_per_update(n),
+                            .average = 1.0 / c->subdivisions };
     if (!item) return net_no_memory(n, e);
     for (int i = 0; i < n->nparam; i++) {
         const struct param *p = n->param[i];
         if (!param_is_trained(p)) continue;
-        item[d.n++] = (struct sgd_item){ .w = p->w,
-                                         .v = p->v,
-                                         .g = p->g,
-                                         .bytes = p->bytes,
-                                         .layout = p->plan ? p->plan->weights : NULL,
-                                         .rate = n->layer[p->layer].common.learning_rate,
-                                         .decay = p->flags & PARAM_DECAY ? n->config.decay : 0 };
+        item[d.n++] = (struct optim_item){ .w = p->w,
+                                           .v = p->v,
+                                           .s = p->s,
+                                           .g = p->g,
+                                           .bytes = p->bytes,
+                                           .layout = p->plan ? p->plan->weights : NULL,
+                                           .rate = n->layer[p->layer].common.learning_rate,
+                                           .decay = p->flags & PARAM_DECAY ? c->decay : 0 };
     }
-    int rc = n->be->ops->sgd->plan(n->be, &d, &n->sgd, e);
+    int rc = n->be->ops->optim->plan(n->be, &d, &n->optim, e);
     mem_free(item);
     return rc;
 }
@@ -79,7 +83,7 @@ int optim_open(struct net *n, struct err *e)
 
 void optim_close(struct net *n)
 {
-    op_destroy(&n->sgd);
+    op_destroy(&n->optim);
     n->be->ops->free(n->be, n->now);
     n->now = NULL;
 }
@@ -88,7 +92,7 @@ void optim_close(struct net *n)
 int optim_check(const struct net *n, struct err *e)
 {
     int bad;
-    TRY(n->be->ops->sgd->check(&n->sgd, &bad));
+    TRY(n->be->ops->optim->check(&n->optim, &bad));
     for (int i = 0; bad >= 0 && i < n->nparam; i++)
         if (param_is_trained(n->param[i]) && !bad--)
             return fail(e, E_NUMBER, "%s: a gradient is not finite",
@@ -96,11 +100,22 @@ int optim_check(const struct net *n, struct err *e)
     return OK;
 }
 
-int optim_update(struct net *n, double rate, struct err *e)
+void optim_prepare(const struct net *n, uint64_t iteration, double rate, struct step_state *now)
 {
+    const double t = (double)(iteration - n->moments_from);
+    now->rate = rate;
+    now->v_share = 1 - pow(n->config.B1, t);
+    now->s_share = 1 - pow(n->config.B2, t);
+}
+
+int optim_update(struct net *n, uint64_t iteration, double rate, struct err *e)
+{
+    struct step_state now;
     if (e) e->code = OK;
     int rc = optim_check(n, e);
-    if (!rc) rc = n->be->ops->upload(n->be, &n->now->rate, &rate, sizeof rate);
-    if (!rc) rc = n->be->ops->sgd->update(&n->sgd, n->now);
+    optim_prepare(n, iteration, rate, &now);
+    const size_t from = offsetof(struct step_state, rate), to = offsetof(struct step_state, ce_sum);
+    if (!rc) rc = n->be->ops->upload(n->be, &n->now->rate, &now.rate, to - from);
+    if (!rc) rc = n->be->ops->optim->update(&n->optim, n->now);
     return attach_device_error(n, rc, e);
 }

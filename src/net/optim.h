@@ -1,4 +1,4 @@
-/* The optimiser: learning rates, and one step of gradient descent over all parameters. */
+/* The optimiser: learning rates, and one step of gradient descent, or of Adam, over all parameters. */
 #ifndef NET_OPTIM_H
 #define NET_OPTIM_H
 #include "net/model.h"
@@ -13,8 +13,11 @@ void optim_close(struct net *);
 /* E_NUMBER, naming the layer, unless all gradients are finite. Waits for the device. */
 int optim_check(const struct net *, struct err *);
 
+/* What the update of this iteration (from 1) reads of the step state. */
+void optim_prepare(const struct net *, uint64_t iteration, double rate, struct step_state *);
+
 /* One step from the gradients that were added up over `subdivisions` sub-mini-batches. Gradients that are not
  * finite leave the weights as they are, and fail as in optim_check. */
-int optim_update(struct net *, double rate, struct err *);
+int optim_update(struct net *, uint64_t iteration, double rate, struct err *);
 
 #endif

@@ -49,8 +49,9 @@ size_t params_bytes(const struct net *n, int train)
     size_t total = 0;
     for (int i = 0; i < n->nparam; i++) {
         const struct param *p = n->param[i];
+        const size_t copies = !train || !learns(p) ? 1 : n->config.adam ? 4 : 3;
         size_t bytes;
-        if (mem_mul(train ? p->bytes : p->count * sizeof(real), train && learns(p) ? 3 : 1, &bytes) ||
+        if (mem_mul(train ? p->bytes : p->count * sizeof(real), copies, &bytes) ||
             mem_add(total, bytes, &total))
             return 0;
     }
@@ -73,6 +74,7 @@ void params_destroy(struct net *n)
         n->be->ops->free(n->be, p->w);
         n->be->ops->free(n->be, p->g);
         n->be->ops->free(n->be, p->v);
+        n->be->ops->free(n->be, p->s);
         mem_free(p->host);
         mem_free(p);
     }
@@ -118,7 +120,8 @@ static int allocate(struct param *p, int train, struct err *e)
     TRY(be->ops->alloc(be, p->bytes, &p->w, e));
     if (!learns(p)) return OK;
     TRY(be->ops->alloc(be, p->bytes, &p->g, e));
-    return be->ops->alloc(be, p->bytes, &p->v, e);
+    TRY(be->ops->alloc(be, p->bytes, &p->v, e));
+    return p->net->config.adam ? be->ops->alloc(be, p->bytes, &p->s, e) : OK;
 }
 
 int params_create(struct net *n, int train, struct err *e)

@@ -11,11 +11,11 @@ struct param {
     enum init init;
     double spread; /* of the initial values: standard deviation, or half-width */
     unsigned flags;
-    const struct linear_ops *linear; /* how w, g and v are packed; NULL: dense */
+    const struct linear_ops *linear; /* how all of w, g, v and s are packed; NULL: dense */
     const struct op_plan *plan;      /* of the first program */
     size_t bytes;                    /* of w, packed */
-    void *w, *g, *v;                 /* backend memory, in training nets; g and v: only what learns */
-    real *host;                      /* nets for inference: dense */
+    void *w, *g, *v, *s; /* backend memory, in training nets; g, v, and s of Adam: only what learns */
+    real *host;          /* nets for inference: dense */
 };
 
 /* Memory and initial values for all that were declared; for training in the backend, with gradients and
@@ -30,7 +30,7 @@ real *params_host(const struct net *, struct err *);
 
 /* Does the update move it? */
 int param_is_trained(const struct param *);
-/* w, g or v in the backend's own packing to dense host memory, and back: p->count numbers. */
+/* w, g, v or s in the backend's own packing to dense host memory, and back: p->count numbers. */
 int param_unpack(const struct param *, const void *from, real *host);
 int param_pack(const struct param *, void *to, const real *host);
 /* The functions that get, set, pack and unpack return a bare code: says whose parameters they were. Returns

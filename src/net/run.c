@@ -4,6 +4,7 @@
 #include "backend/ops/images.h"
 #include "core/clock.h"
 #include "core/mem.h"
+#include "net/optim.h"
 
 /* Tests only: memory that is born at this step of the schedule is filled with NaN, the gaps between items
  * must be untouched. */
@@ -48,9 +49,9 @@ static int upload_step_state(struct program *p, const struct step *s)
     struct net *n = p->net;
     struct step_state now = { .step = s->number,
                               .iteration = s->iteration,
-                              .rate = s->rate,
                               .ce_sum = s->add ? n->ce_sum : 0,
                               .ce_average = n->ce_average };
+    optim_prepare(n, s->iteration, s->rate, &now);
     return n->be->ops->upload(n->be, n->now, &now,
                               n->unread ? offsetof(struct step_state, ce_sum) : sizeof now);
 }

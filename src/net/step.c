@@ -72,7 +72,7 @@ static int compute(struct program *p, const struct step *s, const struct pass *p
     if (!p->async) TRY(check_losses(p, s, pass, e));
     TRY(run_backward(p, pass, e));
     if (p->async) return async_update(p, s->update);
-    return s->update ? optim_update(p->net, s->rate, e) : OK;
+    return s->update ? optim_update(p->net, s->iteration, s->rate, e) : OK;
 }
 
 int step_submit(struct program *p, const struct step *s, struct err *e)

@@ -7,17 +7,12 @@
 #define REFUSED   STOCK_REFUSED
 #define MISSED    STOCK_MISSED
 #define NOTHING   STOCK_NOTHING
-#define SGD       "only SGD is implemented: remove adam, B1, B2 and eps, and choose learning_rate for SGD"
 #define BITS      "binary weights and activations are not supported: these weights need the Darknet that made them"
 #define VIDEO     "layers for video and sequences are not supported"
 #define DETECTION "this trainer is for classifiers: detection and segmentation are not supported"
 #define AUGMENTED "this augmentation is not supported: training goes on without it"
 
 const struct stock_key stock_keys[] = {
-    { "net", "adam", REFUSED, 0, SGD },
-    { "net", "B1", NOTHING, 0, NULL },
-    { "net", "B2", NOTHING, 0, NULL },
-    { "net", "eps", NOTHING, 0, NULL },
     { "net", "clip", REFUSED, 0, "clamping of weights is not supported: remove it" },
     { "net", "time_steps", REFUSED, 1, VIDEO },
     { "net", "track", REFUSED, 0, VIDEO },

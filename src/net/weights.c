@@ -150,7 +150,7 @@ int weights_load(struct net *n, const char *path, enum weights_part part, int *l
     if (!rc && part != WEIGHTS_FIRST) rc = count_layers(n, &r, part, layers, e);
     if (!rc) rc = load_params(n, &r, transposed, *layers, e);
     reader_close(&r);
-    if (!rc) n->seen = seen;
+    if (!rc) net_set_seen(n, seen);
     return rc;
 }
 
@@ -189,18 +189,23 @@ int weights_save(const struct net *n, const char *path, int upto, uint64_t seen,
 
 /* ---- training state ---- */
 
-/* Per parameter: its size, the numbers, and the momenta if it learns, in the build's own precision. */
+/* Per parameter: its size, the numbers, and the optimiser's moments if it learns, in the build's own
+ * precision.
+ */
 struct state_head {
-    uint64_t params, seen, real_bytes;
+    uint64_t params, seen, kind;
     double ce_average;
 };
+enum { WITH_ADAM = 256 }; /* of kind, besides the bytes of a number: moments_from follows the head */
+
+static uint64_t kind_of(const struct net *n) { return sizeof(real) + (n->config.adam ? WITH_ADAM : 0); }
 
 static int write_param(const struct param *p, struct file *f, real *host, struct err *e)
 {
     const uint64_t count = p->count;
-    const void *const part[] = { p->w, p->v };
+    const void *const part[] = { p->w, p->v, p->s };
     TRY(file_write(f, &count, sizeof count, e));
-    for (int k = 0; k < 2 && part[k]; k++) {
+    for (int k = 0; k < 3 && part[k]; k++) {
         TRY(param_explain(p, param_unpack(p, part[k], host), e));
         TRY(file_write(f, host, p->count * sizeof *host, e));
     }
@@ -209,9 +214,10 @@ static int write_param(const struct param *p, struct file *f, real *host, struct
 
 int net_state_write(const struct net *n, struct file *f, struct err *e)
 {
-    const struct state_head head = { (uint64_t)n->nparam, n->seen, sizeof(real), n->ce_average };
+    const struct state_head head = { (uint64_t)n->nparam, n->seen, kind_of(n), n->ce_average };
     real *host = params_host(n, e);
     int rc = host ? file_write(f, &head, sizeof head, e) : E_MEM;
+    if (!rc && n->config.adam) rc = file_write(f, &n->moments_from, sizeof n->moments_from, e);
     for (int i = 0; i < n->nparam && !rc; i++) rc = write_param(n->param[i], f, host, e);
     mem_free(host);
     return rc;
@@ -219,7 +225,7 @@ int net_state_write(const struct net *n, struct file *f, struct err *e)
 
 static int read_state_param(const struct param *p, struct file_reader *r, int set, real *host, struct err *e)
 {
-    void *const part[] = { p->w, p->v };
+    void *const part[] = { p->w, p->v, p->s };
     const size_t bytes = p->count * sizeof *host;
     uint64_t count;
     TRY(reader_take(r, &count, sizeof count, e));
@@ -227,7 +233,7 @@ static int read_state_param(const struct param *p, struct file_reader *r, int se
         return fail_at(e, E_FORMAT, r->path, 0,
                        "this state belongs to another cfg: %s has %zu numbers, the file %llu",
                        net_layer_name(p->net, p->layer).text, p->count, (unsigned long long)count);
-    for (int k = 0; k < 2 && part[k]; k++) {
+    for (int k = 0; k < 3 && part[k]; k++) {
         if (bytes > r->n - r->at)
             return fail_at(e, E_FORMAT, r->path, 0, "the file ends inside %s",
                            net_layer_name(p->net, p->layer).text);
@@ -240,14 +246,20 @@ static int read_state_param(const struct param *p, struct file_reader *r, int se
 static int read_state(struct net *n, struct file_reader *r, int set, real *host, struct err *e)
 {
     struct state_head head;
+    uint64_t moments_from = 0;
     TRY(reader_take(r, &head, sizeof head, e));
-    if (head.params != (uint64_t)n->nparam || head.real_bytes != sizeof(real))
+    if ((head.kind ^ kind_of(n)) & WITH_ADAM)
+        return fail_at(e, E_FORMAT, r->path, 0, "this state was written with adam=%d, this run has adam=%d",
+                       !n->config.adam, n->config.adam);
+    if (head.params != (uint64_t)n->nparam || head.kind != kind_of(n))
         return fail_at(e, E_FORMAT, r->path, 0,
                        "this state belongs to another cfg or build (%llu parameter blocks, expected %d)",
                        (unsigned long long)head.params, n->nparam);
+    if (n->config.adam) TRY(reader_take(r, &moments_from, sizeof moments_from, e));
     for (int i = 0; i < n->nparam; i++) TRY(read_state_param(n->param[i], r, set, host, e));
     if (!set) return OK;
     n->seen = head.seen;
+    n->moments_from = moments_from;
     n->ce_average = head.ce_average;
     return OK;
 }

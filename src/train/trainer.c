@@ -76,7 +76,7 @@ static int start_from_weights(struct trainer *t, struct err *e)
         note(&net->notes, "%s: holds no numbers, only a header: all layers are random", t->o->weights);
     else if (layers < net->n)
         note(&net->notes, "%s: layers 0..%d loaded, the rest random", t->o->weights, layers - 1);
-    if (t->o->clear || t->o->finetune) net->seen = 0;
+    if (t->o->clear || t->o->finetune) net_set_seen(net, 0);
     t->p.iteration = net->seen / net_images_per_update(net);
     return OK;
 }

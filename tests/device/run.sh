@@ -9,7 +9,7 @@
 cd "$(dirname "$0")/../.." || exit 2
 name=run total=350
 operations=$(cd tests && printf '%s\n' backends/*.c | sed 's/\.c$//')
-[ ! "${DRY:-}" ] || operations=backends/sgd
+[ ! "${DRY:-}" ] || operations=backends/optim
 programs="darknet $(printf 'plain/%s ' $operations) plain/layers/parity tests/bench/step"
 [ "${DRY:-}" ] || programs="$programs tests/device/ceilings"
 . tests/device/common.inc

@@ -136,7 +136,7 @@ static int use_all(struct run *r, struct err *e)
     s.add = 1;
     s.iteration = 2;
     TRY(step_train(r->paired, &s, &stats, e));
-    TRY(optim_update(r->net, .1, e));
+    TRY(optim_update(r->net, 1, .1, e));
     TRY(program_refresh(r->infer, e));
     s.rows = ROWS;
     return program_infer(r->infer, &s, prob, &ce, e);

@@ -67,7 +67,7 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
     size_t n = (size_t)BED_ROWS * (size_t)trained.net->classes;
     for (int i = 0; i < WAYS; i++) assert_non_null(out[i] = mem_alloc(n, sizeof **out));
     bed_warm(&trained, &e);
-    ok(optim_update(trained.net, .1, &e), &e);
+    ok(optim_update(trained.net, 1, .1, &e), &e);
     ok(step_train(trained.p, &trained.step, &stats, &e), &e);
     read_output(&trained, out[TRAINING]);
     infer(trained.net, NULL, trained.step, out[BESIDE]);

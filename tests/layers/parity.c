@@ -111,8 +111,8 @@ static void check(struct pair *t, const char *device, const struct layer_ops *op
         bed_negate(&t->dev);
         bed_negate(&t->ref);
     }
-    ok(optim_update(t->dev.net, .1, &e), &e);
-    ok(optim_update(t->ref.net, .1, &e), &e);
+    ok(optim_update(t->dev.net, 1, .1, &e), &e);
+    ok(optim_update(t->ref.net, 1, .1, &e), &e);
     for (int i = 0; i < t->ref.net->nparam; i++)
         compare_param(t, t->dev.net->param[i], t->ref.net->param[i], 0);
     bed_close(&t->dev);
@@ -157,7 +157,7 @@ static void steps_one_by_one(void **state)
         for (int k = 0; k < 2; k++) {
             bed[i]->net->ce_average = pow(.9, k + 1) * log(BED_CLASSES);
             ok(step_train(p, &bed[i]->step, &s, &e), &e);
-            ok(optim_update(bed[i]->net, .1, &e), &e);
+            ok(optim_update(bed[i]->net, 1, .1, &e), &e);
         }
         assert_true(s.lambda > .9);
         program_close(p);

@@ -337,7 +337,7 @@ static int one_pass(struct replay *r, int pass, int rows, struct err *e)
     TRY(compare_pass(r, pass, &stats));
     if (!r->golden.update) return compare_gradients(r, pass);
     if (part + 1 < net->config.subdivisions) return OK;
-    return optim_update(net, net_rate(&net->config, net->seed, step.iteration), e);
+    return optim_update(net, step.iteration, net_rate(&net->config, net->seed, step.iteration), e);
 }
 
 static int run(struct replay *r, struct err *e)

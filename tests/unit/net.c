@@ -67,7 +67,7 @@ static void a_net_without_parameters(void **state)
     assert_int_equal(program_open(&none, t.net, &refused, &e), E_ARG);
     ok(program_open(&second, t.net, &train, &e), &e);
     ok(step_train(t.p, &s, &stats, &e), &e);
-    ok(optim_update(t.net, .1, &e), &e);
+    ok(optim_update(t.net, 1, .1, &e), &e);
     program_close(second);
     tiny_close(&t);
 }
@@ -88,7 +88,7 @@ static void stopbackward(void **state)
     assert_non_null(program_layer(t.p, 2)->out->g.data);
     double before[6];
     for (int i = 0; i < 6; i++) before[i] = tiny_w(&t, i, 1);
-    ok(optim_update(t.net, .1, &e), &e);
+    ok(optim_update(t.net, 1, .1, &e), &e);
     for (int i = 0; i < 6; i++) assert_int_equal(tiny_w(&t, i, 1) == before[i], i < 4);
     tiny_close(&all);
     tiny_close(&t);
@@ -246,7 +246,7 @@ static void unknown_keys_are_noted(void **state)
     ok(tiny_net(&t, NET(1) "adma=1\nnotruth=1\n[convolutional]\nfilter=2\n" HEAD, NULL, &e), &e);
     assert_string_equal(t.notes,
                         "tiny.cfg: no effect here: [net] notruth\n"
-                        "tiny.cfg:6: unused key 'adma' in [net]\n"
+                        "tiny.cfg:6: unused key 'adma' in [net]; did you mean adam?\n"
                         "tiny.cfg:9: unused key 'filter' in [convolutional]; did you mean filters?\n");
     tiny_close(&t);
 }
@@ -471,8 +471,8 @@ static void plain_and_paired_share_parameters(void **state)
         assert_true(a.ce == b.ce && isnan(a.match));
         for (int i = 0; i < 7; i++)
             if (alone.net->param[i]->g) same_gradient(&t, i, &alone, i, 0);
-        ok(optim_update(t.net, .1, &e), &e);
-        ok(optim_update(alone.net, .1, &e), &e);
+        ok(optim_update(t.net, 1, .1, &e), &e);
+        ok(optim_update(alone.net, 1, .1, &e), &e);
 
         a = train(p[1], 8, 2); /* CE of S1 alone, with its own batch statistics */
         b = train(alone.p, 4, 2);
@@ -481,7 +481,7 @@ static void plain_and_paired_share_parameters(void **state)
         assert_true(tiny_g(&t, 6, 0) == tiny_g(&alone, 6, 0)); /* behind [itra] nothing is added */
         double moved = tiny_w(&t, 5, 0), ce = train(p[0], 4, 3).ce;
         train(p[1], 8, 4);
-        ok(optim_update(t.net, .1, &e), &e);
+        ok(optim_update(t.net, 1, .1, &e), &e);
         assert_true(tiny_w(&t, 5, 0) != moved);
         assert_true(train(p[0], 4, 5).ce != ce); /* what one program learns the other knows */
         for (int i = 0; i < 2; i++) program_close(p[i != paired_first]);

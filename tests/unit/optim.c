@@ -1,5 +1,6 @@
 /* Learning rates and the optimiser against numbers worked out by hand and a scalar loop. */
 #include "tiny.h"
+#include "train/checkpoint.h"
 
 static struct tiny t;
 
@@ -86,7 +87,8 @@ static void random_policy(void **state)
 enum { STEPS = 6 };
 
 /* Parameters in order: bias and weights of three layers of 2 outputs on 2 inputs each. */
-static const char three[] = "[net]\ninputs=2\nbatch=6\nsubdivisions=3\nmomentum=.9\ndecay=.01\n"
+static const char *optimiser = "";
+static const char three[] = "[net]\ninputs=2\nbatch=6\nsubdivisions=3\nmomentum=.9\ndecay=.01\n%s\n"
                             "[connected]\noutput=2\nactivation=linear\n%s\n"
                             "[connected]\noutput=2\nactivation=linear\nlearning_rate=3\n"
                             "[connected]\noutput=2\nactivation=linear\n%s\n[softmax]\n";
@@ -95,7 +97,7 @@ static void open_three(const char *first, const char *third)
 {
     char cfg[600];
     struct err e = { 0 };
-    snprintf(cfg, sizeof cfg, three, first, third);
+    snprintf(cfg, sizeof cfg, three, optimiser, first, third);
     ok(tiny_open(&t, cfg, &e), &e);
     assert_int_equal(t.net->nparam, 6);
 }
@@ -121,7 +123,7 @@ static void against_a_scalar_loop(int frozen)
     for (int step = 0; step < STEPS; step++) {
         double rate = .02 * (step + 1);
         set_gradients(step);
-        ok(optim_update(t.net, rate, &e), &e);
+        ok(optim_update(t.net, 1, rate, &e), &e);
         for (int i = 2 * frozen; i < 6; i++)
             for (size_t k = 0; k < t.net->param[i]->count; k++) {
                 double decay = i % 2 ? .01 : 0; /* weights, not biases */
@@ -132,6 +134,71 @@ static void against_a_scalar_loop(int frozen)
         for (int i = 0; i < 6; i++)
             for (size_t k = 0; k < t.net->param[i]->count; k++) near(tiny_w(&t, i, k), w[i][k], 2e-6);
     }
+}
+
+/* Adam as PyTorch has it, with weight decay in the gradient, of weights only; Darknet's eps is of sums over
+ * the batch. The moments are as old as they are, whatever is loaded in between. */
+static void adam(void **state)
+{
+    struct err e = { 0 };
+    double w[6][4] = { { 0 } }, m[6][4] = { { 0 } }, s[6][4] = { { 0 } };
+    (void)state;
+    optimiser = "adam=1\nB1=.8\nB2=.95\neps=.6";
+    open_three("", "");
+    optimiser = "";
+    for (int i = 0; i < 6; i++)
+        for (size_t k = 0; k < t.net->param[i]->count; k++) w[i][k] = tiny_w(&t, i, k);
+    for (int step = 0; step < STEPS; step++) {
+        set_gradients(step);
+        if (step == 3) net_set_seen(t.net, 6000);
+        ok(optim_update(t.net, (uint64_t)step + (step < 3 ? 1 : 1000 - 2), .01, &e), &e);
+        for (int i = 0; i < 6; i++)
+            for (size_t k = 0; k < t.net->param[i]->count; k++) {
+                double d = gradient(step, i, k) / 3 + (i % 2 ? .01 : 0) * w[i][k];
+                m[i][k] = .8 * m[i][k] + .2 * d;
+                s[i][k] = .95 * s[i][k] + .05 * d * d;
+                double mean = m[i][k] / (1 - pow(.8, step + 1)), square = s[i][k] / (1 - pow(.95, step + 1));
+                w[i][k] -= .01 * (i / 2 == 1 ? 3 : 1) * mean / (sqrt(square) + .1);
+                near(tiny_w(&t, i, k), w[i][k], 2e-6);
+                near(tiny_number(&t, t.net->param[i]->s, i, k), s[i][k], 2e-6);
+            }
+        if (step < 3) t.net->seen += 6;
+    }
+    tiny_close(&t);
+}
+
+/* A state brings back the second moment and its age, and is refused by a run without Adam. */
+static void adam_state(void **state)
+{
+    static const float x[4] = { .1f, -.5f, 1, .3f };
+    static const int label[2] = { 0, 1 };
+    static const char text[] = "[net]\ninputs=2\nbatch=2\nadam=%d\n[connected]\noutput=2\n[softmax]\n";
+    double w[2][6];
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        struct progress p = { 0 };
+        struct err e = { 0 };
+        char cfg[200];
+        snprintf(cfg, sizeof cfg, text, k < 2);
+        ok(tiny_open(&t, cfg, &e), &e);
+        const char *path = tiny_path("adam.state");
+        if (k == 2) {
+            refused(state_load(t.net, &p, 2, path, &e), E_FORMAT, &e,
+                    "written with adam=1, this run has adam=0");
+        } else if (k) {
+            ok(state_load(t.net, &p, 2, path, &e), &e);
+        }
+        for (uint64_t i = k ? 3 : 0; i < 6; i++) {
+            struct step s = step_at(t.net, i);
+            struct step_stats stats;
+            s.x = x, s.label = label, s.rows = s.rows_s1 = 2;
+            ok(step_train(t.p, &s, &stats, &e), &e);
+            if (!k && i == 2) ok(state_save(t.net, &p, 2, path, &e), &e);
+        }
+        for (size_t i = 0; i < 6 && k < 2; i++) w[k][i] = tiny_w(&t, i >= 2, i >= 2 ? i - 2 : i);
+        tiny_close(&t);
+    }
+    assert_memory_equal(w[0], w[1], sizeof w[0]);
 }
 
 static void momentum_decay_multiplier_average(void **state)
@@ -165,11 +232,12 @@ static void bad_gradients_move_nothing(void **state)
         real g[4] = { 1, (real)bad[k], 1, 1 };
         assert_int_equal(param_pack(t.net->param[3], t.net->param[3]->g, g), OK);
         for (int i = 0; i < 6; i++) before[i] = tiny_w(&t, i, 0);
-        refused(optim_update(t.net, .1, &e), E_NUMBER, &e, "[connected] (layer 1): a gradient is not finite");
+        refused(optim_update(t.net, 1, .1, &e), E_NUMBER, &e,
+                "[connected] (layer 1): a gradient is not finite");
         for (int i = 0; i < 6; i++) assert_true(tiny_w(&t, i, 0) == before[i]);
         g[1] = 1;
         assert_int_equal(param_pack(t.net->param[3], t.net->param[3]->g, g), OK);
-        ok(optim_update(t.net, .1, &e), &e); /* momenta were not spoilt */
+        ok(optim_update(t.net, 1, .1, &e), &e); /* momenta were not spoilt */
         for (int i = 0; i < 6; i++) assert_true(isfinite(tiny_w(&t, i, 0)) && tiny_w(&t, i, 0) != before[i]);
         tiny_close(&t);
     }
@@ -193,7 +261,7 @@ static void subdivisions_average(void **state)
         ok(tiny_open(&t, cfg, &e), &e);
         for (int step = 0; step < 3; step++) {
             for (int i = 0; i < parts; i++) tiny_train(&t, x + 2 * i * rows, label + i * rows, i > 0);
-            ok(optim_update(t.net, .5, &e), &e);
+            ok(optim_update(t.net, 1, .5, &e), &e);
         }
         for (size_t i = 0; i < 6; i++) w[k][i] = tiny_w(&t, i >= 2, i >= 2 ? i - 2 : i);
         tiny_close(&t);
@@ -211,9 +279,11 @@ int main(void)
         cmocka_unit_test(burn_in),
         cmocka_unit_test(random_policy),
         cmocka_unit_test(momentum_decay_multiplier_average),
+        cmocka_unit_test(adam),
+        cmocka_unit_test(adam_state),
         cmocka_unit_test(frozen_layers_stay),
         cmocka_unit_test(bad_gradients_move_nothing),
         cmocka_unit_test(subdivisions_average),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

@@ -1,12 +1,12 @@
 /* One launch for all parameters. The numbers of each are cut into chunks; a block takes a chunk and finds
  * whose it is. */
-#include "backend/ops/sgd.h"
+#include "backend/ops/optim.h"
 #include "kernel.h"
 
 enum { CHUNK = 4096 };
 
-struct sgd_part {
-    float *w, *v;
+struct optim_part {
+    float *w, *v, *s; /* s: Adam's mean square, or NULL */
     const float *g;
     uint16_t *copy;       /* bfloat16 of w, or NULL */
     size_t count, before; /* numbers; and in the parts before this one, each rounded up to CHUNK */
@@ -14,17 +14,22 @@ struct sgd_part {
     float decay;
 };
 
-struct sgd {
+/* What all parts have in common. */
+struct optim_factors {
+    float momentum, average, b2, epsilon;
+};
+
+struct optim {
     struct cuda *cu;
-    struct sgd_part *part; /* device: n */
-    int *bad;              /* device: n */
+    struct optim_part *part; /* device: n */
+    int *bad;                /* device: n */
     int n;
     size_t chunks;
-    float momentum, average;
+    struct optim_factors factors;
 };
 
 /* The part that chunk `chunk` belongs to: the last that begins at or before it. */
-DEVICE int part_of(const struct sgd_part *part, int n, size_t chunk)
+DEVICE int part_of(const struct optim_part *part, int n, size_t chunk)
 {
     int low = 0;
     for (int high = n; high - low > 1;) {
@@ -37,16 +42,25 @@ DEVICE int part_of(const struct sgd_part *part, int n, size_t chunk)
     return low;
 }
 
-KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, const struct step_state *now)
+KERNEL(step, const struct optim_part *part, int n, struct optim_factors f, const struct step_state *now)
 {
     PHASE
     {
-        const struct sgd_part p = part[part_of(part, n, blockIdx.x)]; /* read once, whatever is written */
+        const struct optim_part p = part[part_of(part, n, blockIdx.x)]; /* read once, whatever is written */
         const size_t first = (size_t)blockIdx.x * CHUNK - p.before;
-        const float rate = (float)(now->rate * p.rate);
+        const float rate = (float)(p.s ? now->rate * p.rate / now->v_share : now->rate * p.rate);
+        const float widen = p.s ? (float)(1 / sqrt(now->s_share)) : 0;
         if (now->stop) continue; /* the last good weights stay */
         for (size_t i = first + threadIdx.x; i < first + CHUNK && i < p.count; i += blockDim.x) {
-            const float v = momentum * p.v[i] + (average * p.g[i] + p.decay * p.w[i]), w = p.w[i] - rate * v;
+            const float d = f.average * p.g[i] + p.decay * p.w[i];
+            const float v = f.momentum * p.v[i] + (p.s ? (1 - f.momentum) * d : d);
+            float move = rate * v;
+            if (p.s) {
+                const float s = f.b2 * p.s[i] + (1 - f.b2) * d * d;
+                p.s[i] = s;
+                move /= sqrtf(s) * widen + f.epsilon;
+            }
+            const float w = p.w[i] - move;
             p.v[i] = v;
             p.w[i] = w;
             if (p.copy) p.copy[i] = bf16_put(w);
@@ -55,12 +69,12 @@ KERNEL(step, const struct sgd_part *part, int n, float momentum, float average, 
 }
 
 /* bad[i] = 1 for parts whose gradient is not finite. stop: of the step state, set as well; or NULL. */
-KERNEL(find_bad, const struct sgd_part *part, int n, int *bad, int *stop)
+KERNEL(find_bad, const struct optim_part *part, int n, int *bad, int *stop)
 {
     PHASE
     {
         const int k = part_of(part, n, blockIdx.x);
-        const struct sgd_part *p = &part[k];
+        const struct optim_part *p = &part[k];
         const size_t first = (size_t)blockIdx.x * CHUNK - p->before;
         for (size_t i = first + threadIdx.x; i < first + CHUNK && i < p->count; i += blockDim.x)
             if (!is_finite(p->g[i])) {
@@ -72,28 +86,29 @@ KERNEL(find_bad, const struct sgd_part *part, int n, int *bad, int *stop)
 
 static void release(void *self)
 {
-    struct sgd *s = (struct sgd *)self;
+    struct optim *s = (struct optim *)self;
     dev_sync(s->cu->stream, NULL);
     dev_free(s->part);
     dev_free(s->bad);
 }
 
-static struct sgd_part describe(const struct sgd_item *i, size_t before)
+static struct optim_part describe(const struct optim_item *i, size_t before)
 {
     const struct layout *l = i->layout;
-    return (struct sgd_part){ .w = (float *)i->w,
-                              .v = (float *)i->v,
-                              .g = (const float *)i->g,
-                              .copy = l && l->bf16 ? (uint16_t *)cuda_weight_copy(l, i->w) : NULL,
-                              .count = l ? l->count : i->bytes / sizeof(float),
-                              .before = before,
-                              .rate = i->rate,
-                              .decay = (float)i->decay };
+    return (struct optim_part){ .w = (float *)i->w,
+                                .v = (float *)i->v,
+                                .s = (float *)i->s,
+                                .g = (const float *)i->g,
+                                .copy = l && l->bf16 ? (uint16_t *)cuda_weight_copy(l, i->w) : NULL,
+                                .count = l ? l->count : i->bytes / sizeof(float),
+                                .before = before,
+                                .rate = i->rate,
+                                .decay = (float)i->decay };
 }
 
-static int fill(struct sgd *s, const struct sgd_desc *d, struct err *e)
+static int fill(struct optim *s, const struct optim_desc *d, struct err *e)
 {
-    struct sgd_part *part = (struct sgd_part *)mem_alloc((size_t)d->n, sizeof *part);
+    struct optim_part *part = (struct optim_part *)mem_alloc((size_t)d->n, sizeof *part);
     void *table, *bad;
     size_t end = 0;
     if (!part) return fail(e, E_MEM, "no memory to plan the update of %d parameters", d->n);
@@ -104,31 +119,32 @@ static int fill(struct sgd *s, const struct sgd_desc *d, struct err *e)
     s->chunks = end / CHUNK;
     int rc = cuda_copy_of(s->cu, part, (size_t)d->n * sizeof *part, &table, e);
     mem_free(part);
-    s->part = (struct sgd_part *)table;
+    s->part = (struct optim_part *)table;
     if (!rc) rc = dev_alloc(&bad, (size_t)d->n * sizeof(int), e);
     if (!rc) s->bad = (int *)bad;
     return rc;
 }
 
-static int plan(struct backend *be, const struct sgd_desc *d, struct op_plan *p, struct err *e)
+static int plan(struct backend *be, const struct optim_desc *d, struct op_plan *p, struct err *e)
 {
-    TRY(op_plan_init(p, sizeof(struct sgd), e));
-    struct sgd *s = (struct sgd *)p->self;
+    TRY(op_plan_init(p, sizeof(struct optim), e));
+    struct optim *s = (struct optim *)p->self;
     p->release = release;
-    *s = (struct sgd){
-        .cu = cuda_of(be), .n = d->n, .momentum = (float)d->momentum, .average = (float)d->average
-    };
+    *s = (struct optim){ .cu = cuda_of(be),
+                         .n = d->n,
+                         .factors = { (float)d->momentum, (float)d->average, (float)d->b2,
+                                      (float)d->epsilon } };
     return fill(s, d, e);
 }
 
 static int update(const struct op_plan *p, const struct step_state *state)
 {
-    const struct sgd *s = (const struct sgd *)p->self;
-    if (s->chunks) LAUNCH(s->cu, step, s->chunks, 1, THREADS, s->part, s->n, s->momentum, s->average, state);
+    const struct optim *s = (const struct optim *)p->self;
+    if (s->chunks) LAUNCH(s->cu, step, s->chunks, 1, THREADS, s->part, s->n, s->factors, state);
     return OK;
 }
 
-static int look(const struct sgd *s, int *stop)
+static int look(const struct optim *s, int *stop)
 {
     if (s->chunks) LAUNCH(s->cu, find_bad, s->chunks, 1, THREADS, s->part, s->n, s->bad, stop);
     return OK;
@@ -136,7 +152,7 @@ static int look(const struct sgd *s, int *stop)
 
 static int check(const struct op_plan *p, int *first)
 {
-    const struct sgd *s = (const struct sgd *)p->self;
+    const struct optim *s = (const struct optim *)p->self;
     size_t bytes = (size_t)s->n * sizeof *s->bad;
     int *bad = (int *)mem_alloc((size_t)s->n, sizeof *bad);
     if (!bad) return E_MEM;
@@ -152,8 +168,8 @@ static int check(const struct op_plan *p, int *first)
 
 static int guard(const struct op_plan *p, struct step_state *state)
 {
-    const struct sgd *s = (const struct sgd *)p->self;
+    const struct optim *s = (const struct optim *)p->self;
     return look(s, &state->stop);
 }
 
-const struct sgd_ops cuda_sgd = { plan, update, check, guard };
+const struct optim_ops cuda_optim = { plan, update, check, guard };

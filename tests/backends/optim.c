@@ -1,42 +1,56 @@
 #include "rig/rig.h"
-#include "backend/ops/sgd.h"
+#include "backend/ops/optim.h"
+
+static void *zeros(struct rig *r, size_t n)
+{
+    void *at = rig_alloc(r, n * sizeof(real));
+    r->be->ops->upload(r->be, at, rig_host(r, n, sizeof(real)), n * sizeof(real));
+    return at;
+}
 
 static void update(struct rig *r, const void *arg)
 {
-    (void)arg;
+    const int adam = *(const int *)arg;
     size_t n = 20001, few = 13;
     void *w = rig_alloc_noise(r, n, 1), *g = rig_alloc_noise(r, n, 2), *v = rig_alloc_noise(r, n, 3);
     void *w2 = rig_alloc_noise(r, few, 4), *g2 = rig_alloc_noise(r, few, 5), *v2 = rig_alloc_noise(r, few, 6);
-    const struct sgd_item item[] = { { w, v, g, n * sizeof(real), NULL, 1, 5e-4 },
-                                     { w2, v2, g2, few * sizeof(real), NULL, 2, 0 } };
-    struct sgd_desc d = { item, 2, 0.9, 0.25 };
+    void *s = NULL, *s2 = NULL;
+    if (adam) s = zeros(r, n), s2 = zeros(r, few);
+    const struct optim_item item[] = { { w, v, s, g, n * sizeof(real), NULL, 1, 5e-4 },
+                                       { w2, v2, s2, g2, few * sizeof(real), NULL, 2, 0 } };
+    struct optim_desc d = {
+        .item = item, .n = 2, .momentum = .9, .average = .25, .b2 = .99, .epsilon = 1e-3
+    };
     struct op_plan p;
-    struct step_state now = { .rate = .1 };
+    struct step_state now = { .rate = .1, .v_share = .3, .s_share = .04 };
     struct err e;
     void *on_device = rig_alloc(r, sizeof now);
     r->be->ops->upload(r->be, on_device, &now, sizeof now);
-    assert_int_equal(r->be->ops->sgd->plan(r->be, &d, &p, &e), OK);
-    assert_int_equal(r->be->ops->sgd->update(&p, on_device), OK);
+    assert_int_equal(r->be->ops->optim->plan(r->be, &d, &p, &e), OK);
+    for (int i = 0; i < 1 + adam; i++) assert_int_equal(r->be->ops->optim->update(&p, on_device), OK);
     rig_keep_vector(r, "w", w, n);
     rig_keep_vector(r, "v", v, n);
     rig_keep_vector(r, "w of the second", w2, few);
     rig_keep_vector(r, "v of the second", v2, few);
+    if (adam) rig_keep_vector(r, "s", s, n);
+    if (adam) rig_keep_vector(r, "s of the second", s2, few);
     const real odd[] = { (real)INFINITY, (real)-INFINITY, (real)NAN };
     int bad = 1;
-    assert_int_equal(r->be->ops->sgd->check(&p, &bad), OK);
+    assert_int_equal(r->be->ops->optim->check(&p, &bad), OK);
     assert_int_equal(bad, -1);
     for (int i = 0; i < 3; i++) {
         r->be->ops->upload(r->be, (char *)g2 + (few - 1) * sizeof(real), &odd[i], sizeof(real));
-        assert_int_equal(r->be->ops->sgd->check(&p, &bad), OK);
+        assert_int_equal(r->be->ops->optim->check(&p, &bad), OK);
         assert_int_equal(bad, 1);
     }
     r->be->ops->upload(r->be, (char *)g + (n - 1) * sizeof(real), &odd[2], sizeof(real));
-    assert_int_equal(r->be->ops->sgd->check(&p, &bad), OK);
+    assert_int_equal(r->be->ops->optim->check(&p, &bad), OK);
     assert_int_equal(bad, 0);
     op_destroy(&p);
 }
 
-static void sgd(void **state) { check_case(state, update, NULL, "sgd"); }
+static void descent(void **state) { check_case(state, update, &(const int){ 0 }, "descent"); }
+static void adam(void **state) { check_case(state, update, &(const int){ 1 }, "adam"); }
 
 /* Where losses are read later, a gradient that is not finite stops the updates, too. */
 static void guarded(void **state)
@@ -46,12 +60,12 @@ static void guarded(void **state)
     struct op_plan p;
     struct step_state now = { .rate = .1 };
     rig_open(&r, *state, 2);
-    const struct sgd_ops *ops = r.be->ops->sgd;
+    const struct optim_ops *ops = r.be->ops->optim;
     real w[4] = { 1, 2, 3, 4 }, g[4] = { 1, 1, 1, 1 }, got[4];
     void *at[3] = { rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w) };
     struct step_state *on_device = rig_alloc(&r, sizeof now);
-    const struct sgd_item item = { at[0], at[1], at[2], sizeof w, NULL, 1, 0 };
-    struct sgd_desc d = { &item, 1, 0, 1 };
+    const struct optim_item item = { at[0], at[1], NULL, at[2], sizeof w, NULL, 1, 0 };
+    struct optim_desc d = { .item = &item, .n = 1, .average = 1 };
     assert_int_equal(ops->plan(r.be, &d, &p, &e), OK);
     r.be->ops->upload(r.be, at[0], w, sizeof w);
     r.be->ops->upload(r.be, at[1], (const real[4]){ 0 }, sizeof w);
@@ -72,6 +86,7 @@ static void guarded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sgd), cmocka_unit_test(guarded) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(descent), cmocka_unit_test(adam),
+                                        cmocka_unit_test(guarded) };
     return RIG_RUN(tests);
 }
