@@ -9,13 +9,25 @@ const struct command commands[] = {
       "train, validate and save into the backup folder", cli_train },
     { "classifier", "valid", CMD_VALID, 3, 3, "classifier valid DATA CFG WEIGHTS [FLAGS]",
       "accuracy, cross-entropy and a table of classes over the validation images", cli_valid },
+    { "classifier", "validcrop", CMD_VALID, 3, 3, "classifier validcrop DATA CFG WEIGHTS [FLAGS]",
+      "the same with the whole of each image", cli_valid },
+    { "classifier", "valid10", CMD_VALID, 3, 3, "classifier valid10 DATA CFG WEIGHTS [FLAGS]",
+      "the same with the mean of ten crops of each image", cli_valid },
     { "classifier", "predict", CMD_PREDICT, 3, -1, "classifier predict DATA CFG WEIGHTS IMAGE... [FLAGS]",
       "the most probable classes of images", cli_predict },
     { NULL, "classify", CMD_CLASSIFY, 2, -1, "classify CFG WEIGHTS IMAGE... [FLAGS]",
       "classifier predict with cfg/imagenet1k.data and the 5 most probable classes", cli_classify },
+    { "classifier", "label", CMD_PREDICT, 3, -1, "classifier label DATA CFG WEIGHTS [IMAGE...] [FLAGS]",
+      "the name of the most probable class of each image (of test=)", cli_predict },
+    { "classifier", "test", CMD_PREDICT, 3, -1, "classifier test DATA CFG WEIGHTS [IMAGE...] [FLAGS]",
+      "the probabilities of all classes for each image (of test=)", cli_predict },
+    { "classifier", "csv", CMD_PREDICT, 3, -1, "classifier csv DATA CFG WEIGHTS [IMAGE...] [FLAGS]",
+      "the numbers of the most probable classes of each image (of test=)", cli_predict },
     { "classifier", "features", CMD_FEATURES, 3, 3,
       "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
       "what the classifier goes by, of every validation image, as NumPy arrays", cli_features },
+    { "classifier", "validfull", CMD_VALID, 0, -1, "classifier validfull", NULL, cli_valid_size },
+    { "classifier", "validmulti", CMD_VALID, 0, -1, "classifier validmulti", NULL, cli_valid_size },
     { "classifier", "prepare", CMD_PREPARE, 1, 1, "classifier prepare DIR [FLAGS]",
       "a .data file and lists for images in a folder per class: DIR/cat/1.jpg, or split already: "
       "DIR/train/cat/1.jpg, DIR/valid/cat/2.jpg",
@@ -108,10 +120,10 @@ static int unknown_command(const char *group, const char *given, struct err *e)
 /* A group alone. */
 static int no_command(const char *group, struct err *e)
 {
-    char known[200] = "";
+    char known[300] = "";
     size_t n = 0;
     for (const struct command *c = commands; c->name; c++)
-        if (in_group(c, group) && n < sizeof known)
+        if (in_group(c, group) && c->help && n < sizeof known)
             n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", c->name);
     return fail(e, E_ARG, "%s: expected one of %s after it (see: darknet help)", group, known);
 }

@@ -1,4 +1,4 @@
-/* classifier predict: the most probable classes of images. */
+/* classifier predict, label, test and csv: what the net says of images. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,8 +11,20 @@
 #include "data/images.h"
 #include "train/trainer.h"
 
+struct prediction;
+
+/* What a command prints of an image, and what the net is shown. */
+struct form {
+    const char *command;
+    enum view view;
+    void (*print)(struct prediction *, const char *path);
+    int of_test; /* without images, those of test= */
+};
+
 struct prediction {
     struct session s;
+    const struct form *form;
+    enum view view;
     float *x, *prob; /* one image; one row of probabilities */
     int alone;       /* one image is all there is: its name need not be said */
     int seen, failed;
@@ -24,9 +36,7 @@ static int load_image(const struct prediction *p, const char *path, struct err *
     struct picture i;
     TRY(image_decode(path, &(struct decoding){ c->channels, 0, p->s.data->orient }, &i, e));
     if (i.flaw) note(&p->s.notes, "%s: %s", path, i.flaw);
-    int rc = p->s.cli->center
-                 ? image_center(i.pixels, c->channels, i.w, i.h, c->width, c->height, p->x, e)
-                 : image_letterbox(i.pixels, c->channels, i.w, i.h, c->width, c->height, p->x, e);
+    int rc = image_view(p->view, i.pixels, c->channels, i.w, i.h, c->width, c->height, p->x, e);
     mem_free(i.pixels);
     if (!rc) augment_normalise(&p->s.augment, p->x);
     return rc;
@@ -64,19 +74,54 @@ static void print_class(const struct prediction *p, const char *path, int rank, 
     printf(",%.6f\n", share);
 }
 
-static int predict_image(const struct prediction *p, const char *path, struct err *e)
+static void print_top(struct prediction *p, const char *path)
 {
-    struct step s = { .x = p->x, .rows = 1, .rows_s1 = 1 };
-    int classes = p->s.net->classes;
-    TRY(load_image(p, path, e));
-    TRY(program_infer(p->s.program, &s, p->prob, NULL, e));
-    TRY(eval_check(p->prob, classes, p->s.cli->arg[2], e));
     if (!p->alone && !p->s.cli->csv) printf("%s:\n", path);
     for (int i = 1; i <= session_top(&p->s); i++) {
-        int best = best_class(p->prob, classes);
+        int best = best_class(p->prob, p->s.net->classes);
         print_class(p, path, i, best);
         p->prob[best] = -1; /* printed */
     }
+}
+
+static void print_label(struct prediction *p, const char *path)
+{
+    char buf[16];
+    (void)path;
+    puts(class_name(p->s.data, best_class(p->prob, p->s.net->classes), buf));
+}
+
+static void print_probabilities(struct prediction *p, const char *path)
+{
+    printf("%s", path);
+    for (int k = 0; k < p->s.net->classes; k++) printf("\t%g", (double)p->prob[k]);
+    putchar('\n');
+}
+
+static void print_indices(struct prediction *p, const char *path)
+{
+    printf("%s", path);
+    for (int i = session_top(&p->s); i > 0; i--) {
+        int best = best_class(p->prob, p->s.net->classes);
+        printf("\t%d", best);
+        p->prob[best] = -1;
+    }
+    putchar('\n');
+}
+
+static const struct form forms[] = { { "predict", VIEW_LETTERBOX, print_top, 0 },
+                                     { "classify", VIEW_LETTERBOX, print_top, 0 },
+                                     { "label", VIEW_CENTER, print_label, 1 },
+                                     { "test", VIEW_WHOLE, print_probabilities, 1 },
+                                     { "csv", VIEW_CENTER, print_indices, 1 } };
+
+static int predict_image(struct prediction *p, const char *path, struct err *e)
+{
+    struct step s = { .x = p->x, .rows = 1, .rows_s1 = 1 };
+    TRY(load_image(p, path, e));
+    TRY(program_infer(p->s.program, &s, p->prob, NULL, e));
+    TRY(eval_check(p->prob, p->s.net->classes, p->s.cli->arg[2], e));
+    p->form->print(p, path);
     return OK;
 }
 
@@ -137,11 +182,16 @@ static int predict_stdin(struct prediction *p, struct err *e)
 static int predict_all(struct prediction *p, struct err *e)
 {
     const struct cli *c = p->s.cli;
-    const int given = c->narg - 3, from_stdin = c->list ? !strcmp(c->list, "-") : !given;
-    p->alone = given == 1 && !c->list;
+    const int given = c->narg - 3, of_test = !given && !c->list && p->form->of_test;
+    const char *list = of_test ? p->s.data->test : c->list;
+    const int from_stdin = list ? !strcmp(list, "-") : !given;
+    if (of_test && !list)
+        return fail_at(e, E_CFG, p->s.data->path, 0,
+                       "no `test=`: add the list of images, or name images to %s", c->command->name);
+    p->alone = given == 1 && !list;
     if (c->csv) puts("image,rank,class,name,probability");
     for (int i = 0; i < given; i++) TRY(predict_argument(p, c->arg[3 + i], e));
-    if (c->list && !from_stdin) TRY(predict_list(p, c->list, e));
+    if (list && !from_stdin) TRY(predict_list(p, list, e));
     if (from_stdin) TRY(predict_stdin(p, e));
     if (!p->seen) return fail(e, E_ARG, "no image given, as an argument or on standard input");
     return p->failed ? fail(e, E_FILE, "%d of %d images could not be read", p->failed, p->seen) : OK;
@@ -149,11 +199,13 @@ static int predict_all(struct prediction *p, struct err *e)
 
 static int predict(struct prediction *p, const struct cli *c, struct err *e)
 {
+    static const char *const preprocessing[] = { "the central part, resized", "letterbox",
+                                                 "the whole image, resized" };
+    for (p->form = forms; strcmp(p->form->command, c->command->name);) p->form++;
+    p->view = c->center ? VIEW_CENTER : c->letterbox ? VIEW_LETTERBOX : p->form->view;
     if (c->center && c->letterbox) return fail(e, E_ARG, "-center and -letterbox: give one of them");
-    if (c->narg <= 3 && !c->list && isatty(STDIN_FILENO))
-        return fail(e, E_ARG,
-                    "predict: no image given; usage: darknet classifier predict DATA CFG WEIGHTS "
-                    "IMAGE... | -list FILE");
+    if (c->narg <= 3 && !c->list && !p->form->of_test && isatty(STDIN_FILENO))
+        return fail(e, E_ARG, "predict: no image given; usage: darknet %s", c->command->usage);
     TRY(session_open(&p->s, c, c->arg[0], c->arg[1], e));
     const struct net_config *n = &p->s.net->config;
     TRY(session_load(&p->s, c->arg[2], 1, 0, e));
@@ -162,8 +214,7 @@ static int predict(struct prediction *p, const struct cli *c, struct err *e)
     p->prob = mem_alloc((size_t)p->s.net->classes, sizeof *p->prob);
     if (!p->x || !p->prob) return fail(e, E_MEM, "no memory for an image of %zu numbers", row);
     TRY(predict_all(p, e));
-    note(&p->s.notes, "preprocessing: %s to %dx%d", c->center ? "the central part, resized" : "letterbox",
-         n->width, n->height);
+    note(&p->s.notes, "preprocessing: %s to %dx%d", preprocessing[p->view], n->width, n->height);
     return OK;
 }
 

@@ -95,7 +95,7 @@ int cli_visualize(const struct cli *c, struct err *e)
 
 /* ---- imtest ---- */
 
-enum { VIEWS = 16 };
+enum { TILES = 16 };
 
 static void draw_image(struct sheet *s, int tile, const float *x)
 {
@@ -109,9 +109,9 @@ static void draw_image(struct sheet *s, int tile, const float *x)
 static int draw_views(struct sheet *s, const struct picture *p, const struct augment *a, uint64_t seed,
                       float *x, struct err *e)
 {
-    TRY(image_center(p->pixels, 3, p->w, p->h, a->w, a->h, x, e));
+    TRY(image_view(VIEW_CENTER, p->pixels, 3, p->w, p->h, a->w, a->h, x, e));
     draw_image(s, 0, x);
-    for (int i = 1; i < VIEWS; i++) {
+    for (int i = 1; i < TILES; i++) {
         TRY(augment_image(a, rng_key(seed, RNG_AUGMENT, (uint64_t)i), p->pixels, p->w, p->h, x, e));
         draw_image(s, i, x);
     }
@@ -140,12 +140,12 @@ static int imtest(struct session *s, struct picture *p, struct sheet *sheet, con
     a.c = 3; /* in colour, and as it looks before it is normalised */
     memset(a.std, 0, sizeof a.std);
     TRY(image_decode(c->arg[0], &(struct decoding){ .c = 3 }, p, e));
-    TRY(sheet_open(sheet, VIEWS, a.w, a.h, e));
+    TRY(sheet_open(sheet, TILES, a.w, a.h, e));
     float *x = mem_alloc((size_t)a.w * (size_t)a.h, 3 * sizeof *x);
     int rc = x ? draw_views(sheet, p, &a, c->seed, x, e) : fail(e, E_MEM, "not enough memory for an image");
     mem_free(x);
     if (!rc) rc = canvas_write(&sheet->canvas, out, e);
-    if (!rc) printf("%s: %s in %d views, the first without augmentation\n", out, c->arg[0], VIEWS);
+    if (!rc) printf("%s: %s in %d views, the first without augmentation\n", out, c->arg[0], TILES);
     return rc;
 }
 

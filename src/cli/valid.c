@@ -1,5 +1,7 @@
 /* classifier valid: a summary and a table of classes, and on request a line per image, the confusion matrix
  * and the wrong answers. */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,9 @@ struct validation {
     struct session s;
     int top;
     int seen, right1, rightk; /* images so far */
+    int views;                /* of each image, whose probabilities are averaged */
+    float *sum;               /* of them so far: images x classes; NULL with one view */
+    uint8_t *unreadable;      /* with several views: by image */
     struct tally *tally;      /* by class */
     struct file csv;
     uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
@@ -61,6 +66,43 @@ static int count_image(void *ctx, int sample, int label, const float *p, int cla
     if (!v->s.cli->verbose) return OK;
     print_image(v, sample, label, p, classes);
     return output_check(e);
+}
+
+static int add_view(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
+{
+    struct validation *v = ctx;
+    float *sum = v->sum + (size_t)sample * (size_t)classes;
+    (void)label, (void)e;
+    v->unreadable[sample] = !p;
+    for (int k = 0; p && k < classes; k++) sum[k] += p[k] / (float)v->views;
+    return OK;
+}
+
+/* What evaluate does with one view, with the mean of several. */
+static int evaluate_views(struct validation *v, struct eval_options *o, struct valid_line *l, struct err *e)
+{
+    const struct dataset *d = v->s.valid;
+    const size_t classes = (size_t)d->classes;
+    double seconds = 0, ce = 0;
+    v->sum = mem_alloc((size_t)d->n, classes * sizeof *v->sum);
+    v->unreadable = mem_alloc((size_t)d->n, 1);
+    if (!v->sum || !v->unreadable) return fail(e, E_MEM, "no memory for the answers to %d images", d->n);
+    o->per_image = add_view;
+    for (int i = 0; i < v->views; i++, o->view++) {
+        TRY(evaluate(v->s.net, v->s.program, d, o, l, e));
+        seconds += l->seconds;
+    }
+    for (int i = 0; i < d->n; i++) {
+        const float *p = v->unreadable[i] ? NULL : v->sum + (size_t)i * classes;
+        if (p) ce -= log(fmax((double)p[d->label[i]], FLT_MIN));
+        TRY(count_image(v, i, d->label[i], p, d->classes, e));
+    }
+    l->top1 = (double)v->right1 / d->n;
+    l->topk = (double)v->rightk / d->n;
+    l->ce = ce / (d->n - l->unreadable);
+    l->compactness = -1; /* of one view it would be */
+    l->seconds = seconds;
+    return OK;
 }
 
 static void print_share(int part, int whole, int width)
@@ -201,20 +243,37 @@ static int open_counts(struct validation *v, struct err *e)
     return fail(e, E_MEM, "no memory for the counts of %zu classes", n);
 }
 
+static const struct way {
+    const char *command, *words;
+    enum view view; /* the first of them */
+    int views;
+} ways[] = { { "valid", "the central part", VIEW_CENTER, 1 },
+             { "validcrop", "the whole", VIEW_WHOLE, 1 },
+             { "valid10", "ten crops", VIEW_CROPS, 10 } };
+
 static int validate(struct validation *v, const struct cli *c, struct err *e)
 {
     struct valid_line l = { 0 };
+    const struct way *x = ways;
+    while (strcmp(x->command, c->command->name)) x++;
+    v->views = x->views;
     TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
     struct net *net = v->s.net;
     TRY(session_load_valid(&v->s, net->feature + 1, e));
     TRY(open_counts(v, e));
     v->top = session_top(&v->s);
-    struct eval_options o = {
-        .workers = session_workers(&v->s), .top = v->top, .seed = c->seed, .per_image = count_image, .ctx = v
-    };
-    printf("preprocessing: the central part of each image, resized to %dx%d\n", net->config.width,
+    struct eval_options o = { .workers = session_workers(&v->s),
+                              .top = v->top,
+                              .view = x->view,
+                              .seed = c->seed,
+                              .per_image = count_image,
+                              .ctx = v };
+    printf("preprocessing: %s of each image, resized to %dx%d\n", x->words, net->config.width,
            net->config.height);
-    TRY(evaluate(net, v->s.program, v->s.valid, &o, &l, e));
+    if (v->views > 1)
+        TRY(evaluate_views(v, &o, &l, e));
+    else
+        TRY(evaluate(net, v->s.program, v->s.valid, &o, &l, e));
     print_table(v);
     print_summary(&l);
     if (c->confusion)
@@ -223,11 +282,22 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     return c->errors ? write_mistakes(v, c->errors, e) : OK;
 }
 
+/* Of Darknet, which gives a net other inputs than it is described for. */
+int cli_valid_size(const struct cli *c, struct err *e)
+{
+    return fail(e, E_ARG,
+                "classifier %s is not part of this program: classifier valid ... -set net.width=320 -set "
+                "net.height=320 validates at another size, valid10 with ten crops",
+                c->command->name);
+}
+
 int cli_valid(const struct cli *c, struct err *e)
 {
     struct validation v = { 0 };
     int rc = validate(&v, c, e);
     file_abort(&v.csv);
+    mem_free(v.sum);
+    mem_free(v.unreadable);
     mem_free(v.mistake);
     mem_free(v.confusion);
     mem_free(v.tally);

@@ -97,6 +97,8 @@ static const struct field {
     { "train_limit", NUMBER, offsetof(struct data_file, train_limit), 0, INT_MAX },
     { "holdout", NUMBER, offsetof(struct data_file, holdout), 0, INT_MAX },
     { "holdout_seed", NUMBER, offsetof(struct data_file, holdout_seed), 0, INT_MAX },
+    { "saveweights", NUMBER, offsetof(struct data_file, saveweights), 0, INT_MAX },
+    { "savelast", NUMBER, offsetof(struct data_file, savelast), 1, INT_MAX },
     { "orient", NUMBER, offsetof(struct data_file, orient), 0, 1 },
     { "resize", SIZE, 0, 1, 4096 },
     { "sampling", SAMPLING, offsetof(struct data_file, replacement), 0, 0 },

@@ -11,9 +11,10 @@
 struct data_file {
     char *path;
     int classes, top, train_limit;
-    int holdout;       /* so many training samples are the validation set; 0: none */
-    int holdout_seed;  /* and by this they are chosen */
-    int width, height; /* resize=: what packed images are resized to; 0: not */
+    int saveweights, savelast; /* iterations between BASE_N.weights, BASE_last.weights; 0: none; as usual */
+    int holdout;               /* so many training samples are the validation set; 0: none */
+    int holdout_seed;          /* and by this they are chosen */
+    int width, height;         /* resize=: what packed images are resized to; 0: not */
     char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
     int replacement;                                      /* sampling=replacement: Darknet's draw */
     int orient;  /* orient=1: images are turned upright, as their EXIF data says */

@@ -107,7 +107,7 @@ static int proportion(int a, int b, int c)
     return v > 1 ? (int)v : 1;
 }
 
-int image_center(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
+static int center(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
 {
     int wide = (int64_t)iw * h > (int64_t)ih * w;
     struct area in = area_whole(iw, ih);
@@ -117,7 +117,7 @@ int image_center(const uint8_t *pixels, int c, int iw, int ih, int w, int h, flo
     return image_resize(corner, in, c, 255, x, area_whole(w, h), e);
 }
 
-int image_letterbox(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
+static int letterbox(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
 {
     int wide = (int64_t)w * ih < (int64_t)h * iw;
     struct area out = area_whole(w, h);
@@ -126,4 +126,33 @@ int image_letterbox(const uint8_t *pixels, int c, int iw, int ih, int w, int h, 
     out.h = wide ? proportion(ih, w, iw) : h;
     float *corner = x + (size_t)((h - out.h) / 2) * out.row + (w - out.w) / 2;
     return image_resize(pixels, area_whole(iw, ih), c, 255, corner, out, e);
+}
+
+/* k: 0..4 a corner or the middle, 5..9 the same mirrored. */
+static int crop(int k, const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *e)
+{
+    static const uint8_t across[] = { 0, 2, 0, 2, 1 }, down[] = { 0, 0, 2, 2, 1 }; /* halves of the margin */
+    const struct area large = area_whole(w + VIEW_MARGIN, h + VIEW_MARGIN);
+    const size_t left = across[k % 5] * (size_t)VIEW_MARGIN / 2, top = down[k % 5] * (size_t)VIEW_MARGIN / 2;
+    float *whole = mem_alloc((size_t)c * large.plane, sizeof *whole);
+    if (!whole) return fail(e, E_MEM, "not enough memory for %d x %d pixels", large.w, large.h);
+    int rc = image_resize(pixels, area_whole(iw, ih), c, 255, whole, large, e);
+    for (size_t p = 0; p < (size_t)c; p++)
+        for (size_t y = 0; y < (size_t)h; y++)
+            for (size_t i = 0; i < (size_t)w; i++)
+                *x++ =
+                    whole[p * large.plane + (top + y) * large.row + left + (k < 5 ? i : (size_t)w - 1 - i)];
+    mem_free(whole);
+    return rc;
+}
+
+int image_view(enum view v, const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x,
+               struct err *e)
+{
+    switch (v) {
+    case VIEW_CENTER: return center(pixels, c, iw, ih, w, h, x, e);
+    case VIEW_LETTERBOX: return letterbox(pixels, c, iw, ih, w, h, x, e);
+    case VIEW_WHOLE: return image_resize(pixels, area_whole(iw, ih), c, 255, x, area_whole(w, h), e);
+    default: return crop((int)v - VIEW_CROPS, pixels, c, iw, ih, w, h, x, e);
+    }
 }

@@ -55,10 +55,17 @@ int image_resize(const uint8_t *from, struct area in, int c, float unit, float *
  * repeats pixels. */
 void image_resize_area(const uint8_t *from, int c, int iw, int ih, uint8_t *to, int w, int h);
 
-/* Darknet's preprocessing for validation (the central square, resized to w x h) and prediction (letterbox:
- * fitted inside w x h, the rest gray .5). For w != h the validation crop is the central rectangle of the same
- * aspect. */
-int image_center(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *);
-int image_letterbox(const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *);
+/* What the network sees of an image where nothing is left to chance. */
+enum view {
+    VIEW_CENTER,    /* validation: the central square; for w != h the central rectangle of this aspect */
+    VIEW_LETTERBOX, /* prediction: all of it, fitted inside, the rest gray .5 */
+    VIEW_WHOLE,     /* all of it, stretched */
+    VIEW_CROPS,     /* and the nine after it: stretched to VIEW_MARGIN pixels more each way, of that the four
+                       corners and the middle, as they are and mirrored */
+    VIEWS = VIEW_CROPS + 10
+};
+enum { VIEW_MARGIN = 32 };
+/* c planes of ih x iw bytes to c x h x w. */
+int image_view(enum view, const uint8_t *pixels, int c, int iw, int ih, int w, int h, float *x, struct err *);
 
 #endif

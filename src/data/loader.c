@@ -152,7 +152,7 @@ static int make_row(const struct loader *l, int sample, uint64_t key, float *x, 
         pixels = own.pixels;
     }
     int rc = l->o.training ? augment_image(a, key, pixels, own.w, own.h, x, e)
-                           : image_center(pixels, a->c, own.w, own.h, a->w, a->h, x, e);
+                           : image_view(l->o.view, pixels, a->c, own.w, own.h, a->w, a->h, x, e);
     if (!rc && !l->o.training) augment_normalise(a, x);
     mem_free(own.pixels);
     *flaw = own.flaw;

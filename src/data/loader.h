@@ -18,11 +18,12 @@ enum pairing { PAIR_NONE, PAIR_RANDOM, PAIR_CLASS };
 struct loader_options {
     uint64_t seed;
     int rows;     /* of a mini-batch: S1 */
-    int training; /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, image_center */
+    int training; /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, a view */
     enum pairing pairing;
     int subdivisions, every; /* S2 comes with the batches of iterations n (= number / subdivisions + 1) with
                                 n % every == 0 only. 0 counts as 1 */
     int replacement;         /* draw with replacement */
+    enum view view;          /* validation: of each image */
     const int *only;         /* validation: these samples, in this order; NULL: all. Not copied */
     int only_n;
     uint64_t start; /* number of the first batch */

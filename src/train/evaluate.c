@@ -47,6 +47,7 @@ static int evaluation_open(struct evaluation *v, struct err *e)
     struct loader_options l = { .rows = v->net->mini,
                                 .workers = v->o->workers,
                                 .seed = v->o->seed,
+                                .view = v->o->view,
                                 .only = v->o->only,
                                 .only_n = v->o->only_n,
                                 .subdivisions = 1,

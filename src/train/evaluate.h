@@ -21,6 +21,7 @@ struct valid_line {
  * epoch and best. */
 struct eval_options {
     int workers, top;
+    enum view view;
     uint64_t seed;
     const int *only; /* these samples only, in this order; NULL: all */
     int only_n;

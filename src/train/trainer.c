@@ -4,6 +4,8 @@
 #include <unistd.h>
 #include "backend/ops/images.h"
 #include "core/clock.h"
+#include "core/mem.h"
+#include "core/text.h"
 #include "data/loader.h"
 #include "train/checkpoint.h"
 #include "train/lock.h"
@@ -373,7 +375,27 @@ static int validation_due(const struct trainer *t)
     return interval > 0 && floor(seen / interval) > floor((seen - images) / interval);
 }
 
-static int saving_due(const struct trainer *t) { return t->p.iteration % SAVE_EVERY == 0; }
+static int numbered_due(const struct trainer *t)
+{
+    const int every = t->data->saveweights;
+    return every && t->p.iteration % (uint64_t)every == 0;
+}
+
+static int saving_due(const struct trainer *t)
+{
+    const int every = t->data->savelast ? t->data->savelast : SAVE_EVERY;
+    return t->p.iteration % (uint64_t)every == 0 || numbered_due(t);
+}
+
+/* BACKUP/BASE_N.weights, after iteration N. */
+static int save_numbered(const struct trainer *t, struct err *e)
+{
+    char *path =
+        text_format("%s/%s_%llu.weights", t->o->backup, t->o->base, (unsigned long long)t->p.iteration);
+    int rc = path ? save_weights(t, path, e) : fail(e, E_MEM, "not enough memory");
+    mem_free(path);
+    return rc;
+}
 
 static void keep_best(struct trainer *t, struct valid_line *l)
 {
@@ -418,6 +440,7 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
              t->net->config.patience);
         *ending = 1;
     }
+    if (!rc && numbered_due(t) && save_numbered(t, &failed)) note_failed_save(t, &failed);
     if (*ending || rc) {
         int saved = save_at_end(t, rc ? NULL : e);
         return rc ? rc : saved;

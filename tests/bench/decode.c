@@ -96,7 +96,7 @@ static int take(struct contender *c, const struct encoded *f, int side, int roun
     uint8_t *planes = rc ? NULL : mem_alloc((size_t)r.w * (size_t)r.h, 3);
     if (planes) {
         raw_planes(&r, 3, planes);
-        rc = image_center(planes, 3, r.w, r.h, side, side, x, &e);
+        rc = image_view(VIEW_CENTER, planes, 3, r.w, r.h, side, side, x, &e);
     }
     c->done[round] += cpu_clock() - start;
     mem_free(planes);

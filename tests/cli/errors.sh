@@ -43,7 +43,7 @@ data() { sed "$2" mini.data >"$1"; }
 bad_alone "no command" "no command"
 bad_alone "unknown command" "unknown command.*did you mean version" versoin
 bad_alone "unknown sub-command" "did you mean train" classifier trian
-bad_alone "classifier alone" "expected one of train, valid, predict" classifier
+bad_alone "classifier alone" "classifier: expected one of train, valid, .*predict" classifier
 bad_alone "too few arguments" "usage: darknet classifier train" classifier train mini.data
 bad_alone "too many arguments" "unexpected argument" ops good.cfg more
 bad_alone "unknown flag" "unknown flag.*did you mean -clear" classifier train mini.data good.cfg -claer

@@ -38,4 +38,34 @@ check "-errors: names" grep -qE '^"/.*_(ant|bee|cow)\.ppm","(ant|bee|cow)","(ant
 check "-errors: no right answer" sh -c "! awk -F, 'NR > 1 && \$2 == \$3' e.csv | grep -q ."
 check "-confusion FILE.png" run classifier valid mini.data mini.cfg $weights -confusion c.png
 check "-confusion FILE.png: a PNG" png c.png " 0 0 0 216 0 0 0 216"
+# ---- the other ways to validate ----
+for c in validcrop valid10; do
+    check "$c" run classifier $c mini.data mini.cfg $weights -confusion $c.csv
+    check "$c: a summary" grep -qE '^6 images: top 1: 0?[.0-9]+, top 2: [.0-9]+, CE: [.0-9]+' out
+done
+for c in validfull validmulti; do
+    check "$c: what instead" sh -c "! '$DARKNET' classifier $c mini.data mini.cfg $weights 2>err >out && [ \$(wc -l <err) = 1 ] && grep -q net.width err"
+done
+
+# ---- label, test, csv: Darknet's lines ----
+sed '$a test = all.list' mini.data >test.data
+check label run classifier label test.data mini.cfg $weights
+check "label: a name for each image" test "$(grep -cxE 'ant|bee|cow' out)" = 24 -a "$(wc -l <out)" = 24
+check csv run classifier csv test.data mini.cfg $weights
+check "csv: numbers of the best two" test "$(grep -cP '^/.*\.ppm\t[0-2]\t[0-2]$' out)" = 24
+check "test" run classifier test test.data mini.cfg $weights
+check "test: all probabilities" test "$(grep -cP '^/.*\.ppm(\t[0-9.e-]+){3}$' out)" = 24
+cut -f1 out | cmp -s - all.list
+check "test: in order" test $? = 0
+check "label of images that are given" run classifier label mini.data mini.cfg $weights img/0_ant.ppm img/1_bee.ppm
+check "label: two names" test "$(wc -l <out)" = 2
+check "test without test=" sh -c "! '$DARKNET' classifier test mini.data mini.cfg $weights 2>err >out && grep -q 'no .test=' err"
+
+# ---- saveweights=, savelast= ----
+sed '$a saveweights = 8\nsavelast = 5' mini.data >save.data
+rm -rf backup
+check "saveweights=8" run classifier train save.data mini.cfg
+check "saveweights=8: after every 8 iterations" test "$(cd backup && echo mini_[0-9]*)" = "mini_16.weights mini_8.weights"
+run classifier train save.data mini.cfg backup/mini_8.weights
+check "saveweights=8: the iteration is in the file" grep -q '^9, ' out
 finish

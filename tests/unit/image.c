@@ -279,8 +279,7 @@ static void other_kinds_of_pnm_are_named(void **state)
 
 static void near(const float *x, const double *want, int n)
 {
-    for (int i = 0; i < n; i++)
-        assert_float_equal(x[i], (float)want[i], 1e-6f);
+    for (int i = 0; i < n; i++) assert_float_equal(x[i], (float)want[i], 1e-6f);
 }
 
 static void resize_is_corner_aligned(void **state)
@@ -340,15 +339,15 @@ static void center_takes_the_middle(void **state)
     const uint8_t p[] = { 0, 51, 102, 153, 204, 255, 1, 2 }; /* 4 x 2 */
     float x[8];
     const double square[] = { .2, .4, 1, 1 / 255. }, exact[] = { 0, .2, .4, .6, .8, 1, 1 / 255., 2 / 255. };
-    assert_int_equal(image_center(p, 1, 4, 2, 2, 2, x, NULL), OK);
+    assert_int_equal(image_view(VIEW_CENTER, p, 1, 4, 2, 2, 2, x, NULL), OK);
     near(x, square, 4);
-    assert_int_equal(image_center(p, 1, 4, 2, 4, 2, x, NULL), OK);
+    assert_int_equal(image_view(VIEW_CENTER, p, 1, 4, 2, 4, 2, x, NULL), OK);
     near(x, exact, 8);
     /* a crop of the network's shape: 1 x 2 of 4 x 2, 4 x 1 of 4 x 2 */
     const double tall[] = { .2, 1 }, flat[] = { 0, .2, .4, .6 };
-    assert_int_equal(image_center(p, 1, 4, 2, 1, 2, x, NULL), OK);
+    assert_int_equal(image_view(VIEW_CENTER, p, 1, 4, 2, 1, 2, x, NULL), OK);
     near(x, tall, 2);
-    assert_int_equal(image_center(p, 1, 4, 2, 4, 1, x, NULL), OK);
+    assert_int_equal(image_view(VIEW_CENTER, p, 1, 4, 2, 4, 1, x, NULL), OK);
     near(x, flat, 4);
 }
 
@@ -358,12 +357,37 @@ static void letterbox_keeps_the_shape(void **state)
     const uint8_t p[] = { 0, 255, 255, 0, 0, 255, 255, 0 }; /* 4 x 2 */
     float x[16];
     const double want[] = { .5, .5, .5, .5, 0, 1, 1, 0, 0, 1, 1, 0, .5, .5, .5, .5 };
-    assert_int_equal(image_letterbox(p, 1, 4, 2, 4, 4, x, NULL), OK);
+    assert_int_equal(image_view(VIEW_LETTERBOX, p, 1, 4, 2, 4, 4, x, NULL), OK);
     near(x, want, 16);
     const double across[] = { .5, 0, .5, .5, 0, .5 }; /* 1 x 2 into 3 x 2 */
     const uint8_t column[] = { 0, 0 };
-    assert_int_equal(image_letterbox(column, 1, 1, 2, 3, 2, x, NULL), OK);
+    assert_int_equal(image_view(VIEW_LETTERBOX, column, 1, 1, 2, 3, 2, x, NULL), OK);
     near(x, across, 6);
+}
+
+/* Corners, the middle, and mirrored: of a map of 32 more pixels each way. */
+static void crops_are_of_a_larger_map(void **state)
+{
+    (void)state;
+    enum { W = 3, H = 2, LARGE_W = W + VIEW_MARGIN, LARGE_H = H + VIEW_MARGIN };
+    static uint8_t p[LARGE_W * LARGE_H]; /* already of that size: resizing changes nothing */
+    for (int i = 0; i < LARGE_W * LARGE_H; i++) p[i] = (uint8_t)(i * 7);
+    static const int left[] = { 0, 32, 0, 32, 16 }, top[] = { 0, 0, 32, 32, 16 };
+    for (int k = 0; k < 10; k++) {
+        float x[W * H];
+        double want[W * H];
+        for (int i = 0; i < W * H; i++) {
+            int across = k < 5 ? i % W : W - 1 - i % W;
+            want[i] = p[(top[k % 5] + i / W) * LARGE_W + left[k % 5] + across] / 255.;
+        }
+        assert_int_equal(image_view((enum view)(VIEW_CROPS + k), p, 1, LARGE_W, LARGE_H, W, H, x, NULL), OK);
+        near(x, want, W * H);
+    }
+    float x[4];
+    const uint8_t wide[] = { 0, 51, 102, 153 };
+    const double whole[] = { 0, .6, 0, .6 };
+    assert_int_equal(image_view(VIEW_WHOLE, wide, 1, 4, 1, 2, 2, x, NULL), OK);
+    near(x, whole, 4);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -388,6 +412,7 @@ int main(void)
         CASE(area_is_exact),
         CASE(center_takes_the_middle),
         CASE(letterbox_keeps_the_shape),
+        CASE(crops_are_of_a_larger_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
