@@ -88,9 +88,6 @@ const struct stock_key stock_keys[] = {
     { "maxpool", "out_channels", NOTHING, 0, NULL }, /* of maxpool_depth */
     { "maxpool", "maxpool_zero_nonmax", REFUSED, 0, "a map of the maxima is not supported" },
     { "maxpool", "antialiasing", REFUSED, 0, "anti-aliased strides are not supported yet" },
-    { "dropout", "dropblock", REFUSED, 0, "DropBlock is not supported yet: remove it for plain dropout" },
-    { "dropout", "dropblock_size_rel", NOTHING, 0, NULL },
-    { "dropout", "dropblock_size_abs", NOTHING, 0, NULL },
     { "softmax", "tree", REFUSED, -1, "class hierarchies are not supported" },
     { "cost", "ratio", REFUSED, 0, "a loss over a share of the outputs is not supported" },
     { "cost", "noobj", NOTHING, 0, NULL }, /* of detectors */
