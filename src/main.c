@@ -25,11 +25,11 @@ const struct command commands[] = {
       "the numbers of the most probable classes of each image (of test=)", cli_predict },
     { "classifier", "features", CMD_FEATURES, 3, 3,
       "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
-      "what the classifier goes by, of every validation image, as NumPy arrays", cli_features },
+      "the features that the classifier sees, of every validation image, as NumPy arrays", cli_features },
     { "classifier", "validfull", CMD_VALID, 0, -1, "classifier validfull", NULL, cli_valid_size },
     { "classifier", "validmulti", CMD_VALID, 0, -1, "classifier validmulti", NULL, cli_valid_size },
     { "classifier", "prepare", CMD_PREPARE, 1, 1, "classifier prepare DIR [FLAGS]",
-      "a .data file and lists for images in a folder per class: DIR/cat/1.jpg, or split already: "
+      "write a .data file and lists for images in a folder per class: DIR/cat/1.jpg, or already split: "
       "DIR/train/cat/1.jpg, DIR/valid/cat/2.jpg",
       cli_prepare },
     { NULL, "ops", CMD_NET, 1, 1, "ops CFG [FLAGS]",
@@ -70,7 +70,7 @@ static int in_group(const struct command *c, const char *group)
     return group ? c->group && !strcmp(c->group, group) : !c->group;
 }
 
-/* Commands of other Darknets, and where there is one, ours. */
+/* Commands of other Darknets, each with what to use here, if there is such a thing. */
 static const struct {
     const char *name, *instead;
 } elsewhere[] = { { "cifar", "darknet classifier train data/cifar10.data CFG" },
@@ -117,7 +117,7 @@ static int unknown_command(const char *group, const char *given, struct err *e)
                 group ? " " : "", given, text_hint("", near, "").text);
 }
 
-/* A group alone. */
+/* For a group without a command. */
 static int no_command(const char *group, struct err *e)
 {
     char known[300] = "";
@@ -128,15 +128,15 @@ static int no_command(const char *group, struct err *e)
     return fail(e, E_ARG, "%s: expected one of %s after it (see: darknet help)", group, known);
 }
 
-/* What the command line asks for without a command. */
+/* The command that a flag in its place stands for, or NULL. */
 static const char *flag_command(const char *word)
 {
     if (!strcmp(word, "-h") || !strcmp(word, "-help") || !strcmp(word, "--help")) return "help";
     return !strcmp(word, "--version") || !strcmp(word, "-version") ? "version" : NULL;
 }
 
-/* Moves the first word from argv[at] on that is no flag (nor a flag's value) to argv[at]. Flags may come
- * before it. */
+/* Moves the first word, from argv[at] on, that is neither a flag nor the value of one to argv[at], so that
+ * flags may come before it. */
 static const char *bring_forward(int argc, char **argv, int at)
 {
     int i = at;

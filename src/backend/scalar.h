@@ -1,5 +1,5 @@
-/* Maths of one number, said once for every device: activations, their slopes, and what dropout keeps.
- * Plain C, and C++ in kernels.
+/* Maths of one number, written once for every device: activations, their slopes, the warm-up of a
+ * training-only loss, and what dropout keeps. Plain C, and C++ in kernels.
  *
  * Formulas and constants are Darknet's (the rounded ones of gelu and selu too). Slopes are the exact
  * derivatives; at kinks they are Darknet's: relu 0 at 0, hardtan 1 only inside (-1, 1), elu 1 at 0.

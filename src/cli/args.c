@@ -13,12 +13,12 @@ enum flag_type {
     FLAG_COUNT,  /* int >= 1 */
     FLAG_INDEX,  /* int >= 0 */
     FLAG_WORKERS,
-    FLAG_THREADS, /* the same, and not too many */
+    FLAG_THREADS, /* the same, up to most_threads() */
     FLAG_SEED,    /* uint64_t */
     FLAG_SHARE,   /* double between 0 and 1 */
     FLAG_TEXT,    /* const char * */
     FLAG_SET,     /* goes to cli.set */
-    FLAG_IGNORED, /* of other Darknets, without effect here; with a value where one is named */
+    FLAG_IGNORED, /* of other Darknets, without effect here; takes a value if `value` names one */
     FLAG_GPU      /* int: 1 + its number */
 };
 struct flag {
@@ -40,17 +40,17 @@ enum {
 static const struct flag flags[] = {
     { "clear", FLAG_SWITCH, AT(clear), CMD_TRAIN, NULL, "count iterations from 0, whatever the weights say" },
     { "finetune", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL,
-      "weights of other classes: all layers but the last, iterations from 0 (also -partial)" },
+      "WEIGHTS are of other classes: the last layer starts anew, iterations from 0 (also -partial)" },
     { "partial", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL, NULL },
     { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
     { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES | CMD_PREPARE | CMD_IMTEST, "N",
-      "of everything random (1)" },
+      "seed of all that is random (1)" },
     { "metrics", FLAG_TEXT, AT(metrics), CMD_TRAIN, "FILE", "where the CSV goes (BACKUP/BASE_metrics.csv)" },
     { "chart", FLAG_TEXT, AT(chart), CMD_TRAIN, "FILE.png",
       "draw loss and accuracy, anew at each validation" },
     { "v", FLAG_SWITCH, AT(verbose), CMD_VALID, NULL, "a line for every image, as Darknet prints them" },
     { "confusion", FLAG_TEXT, AT(confusion), CMD_VALID, "FILE",
-      "write the confusion matrix, as CSV or, if named so, PNG" },
+      "write the confusion matrix as CSV, or as PNG if FILE ends in .png" },
     { "errors", FLAG_TEXT, AT(errors), CMD_VALID, "FILE",
       "write the images with wrong answers as CSV, the surest first" },
     { "t", FLAG_COUNT, AT(top), RUNS, "K", "k of top-k (top= of the data file)" },
@@ -64,11 +64,11 @@ static const struct flag flags[] = {
     { "layer", FLAG_INDEX, AT(layer), CMD_FEATURES, "N",
       "take the output of layer N (the classifier's input: what [itra] sees)" },
     { "limit", FLAG_COUNT, AT(limit), CMD_FEATURES, "N",
-      "N images only, a random choice (by -seed) in their order" },
+      "only N images, chosen at random (by -seed), in order" },
     { "workers", FLAG_WORKERS, AT(workers), CMD_TRAIN | CMD_VALID | CMD_FEATURES, "N",
       "threads that load images (one per core)" },
     { "threads", FLAG_THREADS, AT(threads), NETS, "N", "threads that compute (one per core)" },
-    { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what computes: see darknet version" },
+    { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what to compute on (darknet version lists devices)" },
     { "set", FLAG_SET, 0, NETS, "SECTION.KEY=VALUE",
       "override a key, in each section of that name; repeatable" },
     { "i", FLAG_GPU, AT(gpu), NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
@@ -79,11 +79,12 @@ static const struct flag flags[] = {
     { "deterministic", FLAG_SWITCH, AT(deterministic), NETS, NULL,
       "the same bits from run to run (CPU: always; GPU: slower)" },
     { "eager", FLAG_SWITCH, AT(eager), CMD_TRAIN, NULL,
-      "GPU: layer by layer, losses at once: to find what fails" },
-    { "out", FLAG_TEXT, AT(out), CMD_IMTEST, "FILE.png", "where they go (imtest.png)" },
+      "GPU: compute layer by layer, read losses at once, to find what fails" },
+    { "out", FLAG_TEXT, AT(out), CMD_IMTEST, "FILE.png", "where the picture goes (imtest.png)" },
     { "out", FLAG_TEXT, AT(out), CMD_PREPARE, "PREFIX",
-      "what the files' names begin with (DIR's name, here)" },
-    { "valid", FLAG_SHARE, AT(valid), CMD_PREPARE, "FRACTION", "share of each class that validates (.1)" },
+      "what the names of the files begin with (DIR's name, in the current folder)" },
+    { "valid", FLAG_SHARE, AT(valid), CMD_PREPARE, "FRACTION",
+      "share of each class that is held out for validation (.1)" },
     { "force", FLAG_SWITCH, AT(force), CMD_PREPARE, NULL, "replace files that exist" },
     { "help", FLAG_SWITCH, AT(help), ALL, NULL, "this text (also -h)" },
     { "h", FLAG_SWITCH, AT(help), ALL, NULL, NULL },
@@ -136,7 +137,8 @@ static int unknown_flag(const char *given, const char *name, unsigned command, s
 
 enum { ALWAYS_THREADS = 64, THREADS_PER_CORE = 4 };
 
-/* More threads than cores only wait for one another; some are let be, for tests of what depends on them. */
+/* More threads than cores only wait for one another; ALWAYS_THREADS are allowed even so, to test what depends
+ * on their number. */
 static int most_threads(void)
 {
     int n = cores();
@@ -169,7 +171,7 @@ static int parse_count(const struct flag *f, const char *value, int *to, struct 
     const char *why =
         f->type == FLAG_THREADS && most < MOST_THREADS ? ": more would only wait for a core" : "";
     if (f->type == FLAG_INDEX)
-        return fail(e, E_ARG, "-%s %.60s: expected a whole number from 0 on", f->name, value);
+        return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 0", f->name, value);
     if (f->type == FLAG_COUNT)
         return fail(e, E_ARG, "-%s %.60s: expected a whole number of at least 1", f->name, value);
     return fail(e, E_ARG, "-%s %.60s: expected 1..%d%s", f->name, value, most, why);
@@ -187,14 +189,14 @@ static int parse_share(const struct flag *f, const char *value, double *to, stru
     char *end;
     *to = strtod(value, &end);
     if (!value[strspn(value, "0123456789.")] && !*end && *to > 0 && *to < 1) return OK;
-    return fail(e, E_ARG, "-%s %.60s: expected a number between 0 and 1, as .1", f->name, value);
+    return fail(e, E_ARG, "-%s %.60s: expected a number between 0 and 1, such as .1", f->name, value);
 }
 
 static int parse_gpu(const struct flag *f, const char *value, int *to, struct err *e)
 {
     uint64_t v;
     if (!value[strspn(value, "0123456789,")] && strchr(value, ','))
-        return fail(e, E_DEVICE, "-%s %.60s: a run takes one GPU so far: give one number", f->name, value);
+        return fail(e, E_DEVICE, "-%s %.60s: a run uses one GPU for now: give one number", f->name, value);
     if (parse_whole(value, INT_MAX - 1, &v))
         return fail(e, E_ARG, "-%s %.60s: expected the number of a GPU, from 0 on", f->name, value);
     if (*to && *to != (int)v + 1)
@@ -232,7 +234,7 @@ static const struct backend_ops *first_backend(int gpu)
     return NULL;
 }
 
-/* Backends that compute on the CPU are in every build: another name is a GPU's, or nobody's. */
+/* Backends for the CPU are in every build: any other name is a GPU's, or unknown. */
 static int names_cpu(const char *device)
 {
     size_t n = strcspn(device, ":");
@@ -269,7 +271,7 @@ static int takes_value(const struct flag *f)
     return f->type != FLAG_SWITCH && (f->type != FLAG_IGNORED || f->value);
 }
 
-/* -clear 1, as many write it, and -clear 0. */
+/* A switch may have 0 or 1 after it: many write -clear 1. */
 static int store_switch(struct cli *c, const struct flag *f, int argc, char **argv, int *i, struct err *e)
 {
     const char *next = *i + 1 < argc ? argv[*i + 1] : "";

@@ -1,5 +1,5 @@
 /* A picture to draw on: pixels of red, green and blue, (0, 0) in the upper left corner, white at first.
- * Colours are 0xRRGGBB. What lies outside is left out. */
+ * Colours are 0xRRGGBB. Drawing outside it has no effect. */
 #ifndef CLI_CANVAS_H
 #define CLI_CANVAS_H
 #include <stddef.h>

@@ -23,7 +23,8 @@ void chart_free(struct chart *c)
 
 /* ---- axes ---- */
 
-/* The smallest of 1, 2, 2.5, 5 times a power of ten that is not below v, so that fifths of it are short. */
+/* The smallest of 1, 2, 2.5, 5 times a power of ten that is not below v, so that the labels at its fifths are
+ * short. */
 static double nice(double v)
 {
     static const double steps[] = { 1, 2, 2.5, 5, 10 };

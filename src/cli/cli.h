@@ -84,8 +84,8 @@ int cli_version(const struct cli *, struct err *);
 int cli_help(const struct cli *, struct err *);
 void cli_help_command(const struct command *);
 
-/* Called first: streams that are closed become /dev/null, so that no file takes their place; a closed pipe is
- * a write that fails, not a signal. */
+/* Call it first. Standard streams that are closed become /dev/null, so that no file opened later takes their
+ * place; writing to a closed pipe fails instead of raising a signal. */
 void output_open(void);
 int output_check(struct err *); /* an error once something could not be written to stdout */
 
@@ -122,7 +122,8 @@ void session_close(struct session *);
 int session_load(struct session *, const char *weights, int rows, int features, struct err *);
 /* Opens `train` or `valid`, and looks whether the images of a list are there. */
 int session_open_set(struct session *, enum split, struct err *);
-/* The same with the third argument as weights, and the validation images to run through it. */
+/* Opens a program with the weights that the third argument names, and the validation images to run through
+ * it. */
 int session_load_valid(struct session *, int features, struct err *);
 int session_workers(const struct session *); /* loader threads */
 int session_top(const struct session *);     /* k of top-k */

@@ -27,8 +27,8 @@ struct extraction {
 /* ---- .npy ---- */
 
 /* NPY format 1.0: magic, version, the length of what follows, and a Python dictionary padded with blanks so
- * that the numbers start at a multiple of 64. Always as long, so that it can be written again. The array is
- * `shape` of numbers of `type`, NumPy's letter and size. */
+ * that the numbers start at a multiple of 64. The header always has the same length, so that it can be
+ * written again. type: NumPy's letter and size of the numbers. */
 static int npy_header(struct file *f, const char *type, const char *shape, struct err *e)
 {
     enum { LENGTH = 128 - 10 };
@@ -41,7 +41,7 @@ static int npy_header(struct file *f, const char *type, const char *shape, struc
     return file_print(f, e, "%cNUMPY%c%c%c%c%-*s\n", 0x93, 1, 0, LENGTH, 0, LENGTH - 1, dict);
 }
 
-/* Of both files, whose rows follow: once before their number is known and once after. */
+/* Writes the headers of both files: once to make room, before the number of rows is known, and once after. */
 static int write_headers(struct extraction *x, int rows, struct err *e)
 {
     char shape[40];
@@ -51,7 +51,7 @@ static int write_headers(struct extraction *x, int rows, struct err *e)
     return npy_header(&x->labels, "i4", shape, e);
 }
 
-/* First of all: a pass over many images must not end in a folder that is not there. */
+/* Before the pass: it may be over many images, and must not fail at its end for want of a folder. */
 static int create_files(struct extraction *x, struct err *e)
 {
     x->d = shape_row(x->s.net->layer[x->layer].out);
@@ -95,7 +95,7 @@ static int name_labels(struct extraction *x, const char *out, struct err *e)
 {
     static const char suffix[] = ".npy";
     size_t n = out ? strlen(out) : 0, stem = n - (sizeof suffix - 1);
-    if (!out) return fail(e, E_ARG, "features: where to? give a file, as in -out features.npy");
+    if (!out) return fail(e, E_ARG, "features: name a file to write, as in -out features.npy");
     if (n < sizeof suffix || strcmp(out + stem, suffix))
         return fail(e, E_ARG, "-out %.200s: expected a name that ends in .npy", out);
     x->out = out;
@@ -103,7 +103,7 @@ static int name_labels(struct extraction *x, const char *out, struct err *e)
     return x->out_labels ? OK : fail(e, E_MEM, "no memory for a file name");
 }
 
-/* As many layers as a line takes: the last ones, where features are. */
+/* Lists as many layers as a line takes: the last ones, where features are. */
 static int unknown_layer(const struct net *net, int asked, struct err *e)
 {
     enum { LISTED = 8 };
@@ -122,9 +122,10 @@ static int choose_layer(struct extraction *x, int asked, struct err *e)
     if (asked >= net->n) return unknown_layer(net, asked, e);
     x->layer = asked >= 0 ? asked : net_penultimate(net);
     if (x->layer >= 0) return OK;
-    return fail(e, E_ARG,
-                "%.200s: the classifier is the first layer, its input the image: choose another with -layer",
-                net->cfg->path);
+    return fail(
+        e, E_ARG,
+        "%.200s: the classifier is the first layer, and its input is the image: choose another with -layer",
+        net->cfg->path);
 }
 
 /* A choice rather than the first ones: lists come sorted by class. */

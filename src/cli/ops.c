@@ -75,7 +75,7 @@ static double total_flops(const struct net *n)
     return flops;
 }
 
-/* Of random weights and an image of zeros: what they are does not change the time. */
+/* Times random weights on an image of zeros: values do not change the time. */
 static int speed(struct session *s, const struct cli *c, struct err *e)
 {
     enum { EVALS = 1000 };

@@ -26,7 +26,7 @@ struct prediction {
     const struct form *form;
     enum view view;
     float *x, *prob; /* one image; one row of probabilities */
-    int alone;       /* one image is all there is: its name need not be said */
+    int alone;       /* there is only one image, so its name is not printed */
     int seen, failed;
 };
 
@@ -50,7 +50,7 @@ int best_class(const float *prob, int classes)
     return best;
 }
 
-/* Quoted as CSV asks where it must be. */
+/* In quotes where CSV needs them. */
 static void print_quoted(const char *text)
 {
     int quote = strpbrk(text, ",\"\n") != NULL;
@@ -125,7 +125,7 @@ static int predict_image(struct prediction *p, const char *path, struct err *e)
     return OK;
 }
 
-/* An unreadable image among several is named and passed over; the exit status tells. */
+/* An unreadable image among several is named and skipped; the exit status tells of it. */
 static int predict_next(struct prediction *p, const char *path, struct err *e)
 {
     int rc = predict_image(p, path, e);

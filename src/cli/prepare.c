@@ -6,7 +6,7 @@
 
 static const char next_cfg[] = "cfg/cifar10-resnet18.cfg";
 
-/* As a shell would have to be given it. */
+/* Quoted for a shell where that is needed. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
@@ -37,9 +37,9 @@ static void print_table(const struct folder *f)
 static void print_skipped(const struct folder *f)
 {
     static const char *const what[SKIPPED] = {
-        [SKIPPED_LITTER] = "hidden",           [SKIPPED_LOOSE] = "images outside class folders",
-        [SKIPPED_BROKEN] = "links to nothing", [SKIPPED_LOOPS] = "links to a folder around them",
-        [SKIPPED_EMPTY] = "empty folders",     [SKIPPED_OTHER] = "not images by their names",
+        [SKIPPED_LITTER] = "hidden",       [SKIPPED_LOOSE] = "images outside class folders",
+        [SKIPPED_BROKEN] = "broken links", [SKIPPED_LOOPS] = "links to a folder that holds them",
+        [SKIPPED_EMPTY] = "empty folders", [SKIPPED_OTHER] = "not named like images",
     };
     const char *between = "left out: ";
     for (int i = 0; i < SKIPPED; i++) {
@@ -60,7 +60,8 @@ static void print_next(const struct folder *f, const char *prefix)
                                            ".names.txt" };
     printf("written: %s", prefix);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) printf("%s%s", i ? ", " : "", written[i]);
-    printf("\nnext: darknet classifier train %s", *prefix == '-' ? "./" : ""); /* no flag */
+    printf("\nnext: darknet classifier train %s",
+           *prefix == '-' ? "./" : ""); /* so that it is not taken for a flag */
     print_word(prefix);
     printf(".data %s -set connected.output=%d\n", next_cfg, f->classes);
 }

@@ -1,4 +1,4 @@
-/* strip: the cfg without the sections that only training knows. Works on the text, so that comments and
+/* strip: the cfg without the sections that only training uses. Works on the text, so that comments and
  * spacing stay; numbers that refer to layers are corrected. Lines end in LF and there is no byte-order mark,
  * as pjreddie's reader needs it. */
 #include <limits.h>
@@ -50,12 +50,12 @@ static int renumber(const struct stripper *s, int layer, int line, long v, long 
         return fail_at(e, E_CFG, path, line, "layer %ld is not one of those before layer %d", v, layer);
     long now = s->kept[target] - 1, self = s->kept[layer] - 1;
     if (now < 0)
-        return fail_at(e, E_CFG, path, line, "layer %ld stands for the input of the net once stripped", v);
+        return fail_at(e, E_CFG, path, line, "layer %ld would mean the input of the net once stripped", v);
     *to = v < 0 ? now - self : now;
     return OK;
 }
 
-/* A key whose value is a list of layers; as it stands (`text`) if all numbers stay what they are. */
+/* Writes a key whose value is a list of layers: the line as it was (`text`) if no number changes. */
 static int put_list(struct stripper *s, int layer, const struct cfg_entry *x, const char *text, struct err *e)
 {
     size_t start = s->used;
@@ -94,7 +94,7 @@ static const char *go_to(struct stripper *s, int number)
     return line;
 }
 
-/* Comments above a section stay without it, those between its keys go with them. */
+/* Comments above a section stay when it goes; those between its keys go with it. */
 static int strip_section(struct stripper *s, int layer, const struct cfg_section *x, struct err *e)
 {
     int stays = layer < 0 || s->kept[layer] > (layer ? s->kept[layer - 1] : 0);

@@ -17,8 +17,8 @@ static volatile sig_atomic_t stop_signal;
 
 static void remember(int number) { stop_signal = number; }
 
-/* The first signal ends training in good order; a second one ends the program at once. What whoever started
- * the program has it ignore (nohup) stays ignored. */
+/* The first signal ends training in good order; a second one ends the program at once. Signals that were
+ * ignored from the start (nohup) stay ignored. */
 static void watch_signals(void)
 {
     static const int number[] = { SIGINT, SIGTERM, SIGHUP };
@@ -92,7 +92,7 @@ struct train_log {
     struct chart chart;
 };
 
-/* Training nobody can follow ends as after a signal: saved, and to be resumed. */
+/* Training that nobody can follow ends as after a signal: saved, so that it can be resumed. */
 static void check_output(struct train_log *log)
 {
     if (!log->lost.code && output_check(&log->lost)) stop_signal = SIGPIPE;
@@ -129,7 +129,7 @@ static void print_progress(const struct train_line *l, int itra, int max_batches
     console_end();
 }
 
-/* A chart that cannot be drawn is noted and ends nothing. */
+/* A chart that cannot be drawn is noted; training goes on. */
 static void draw(struct train_log *log)
 {
     struct err e = { 0 };
@@ -173,9 +173,9 @@ static int check_flags(const struct cli *c, struct err *e)
     if (c->resume && c->narg > 2)
         return fail(e, E_ARG, "-resume %.100s and weights %.100s: give one of them", c->resume, c->arg[2]);
     if (c->finetune && c->narg < 3)
-        return fail(e, E_ARG, "-finetune: give the weights to begin with, after the cfg");
+        return fail(e, E_ARG, "-finetune: name the weights to start from, after the cfg");
     if (c->resume && c->clear)
-        return fail(e, E_ARG, "-resume goes on where the state is: -clear contradicts it");
+        return fail(e, E_ARG, "-resume goes on from the iteration of the state: -clear contradicts it");
     return OK;
 }
 

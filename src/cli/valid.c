@@ -78,7 +78,7 @@ static int add_view(void *ctx, int sample, int label, const float *p, int classe
     return OK;
 }
 
-/* What evaluate does with one view, with the mean of several. */
+/* Does with the mean of several views what evaluate does with one. */
 static int evaluate_views(struct validation *v, struct eval_options *o, struct valid_line *l, struct err *e)
 {
     const struct dataset *d = v->s.valid;
@@ -167,8 +167,8 @@ static int write_confusion(struct validation *v, const char *path, struct err *e
     return file_commit(&v->csv, e);
 }
 
-/* A row for each true class, a column for each answer, the darker the larger its share of the row; classes by
- * number. */
+/* A row for each true class and a column for each answer, both by number; the darker a cell, the larger its
+ * share of the row. */
 static int draw_confusion(const struct validation *v, const char *path, struct err *e)
 {
     enum { SIDE = 720, MOST = 48, MARGIN = 70, SMALL = 20 };

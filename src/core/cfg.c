@@ -20,11 +20,11 @@ static void drop_blanks(char *s)
 static int add_section(struct cfg *c, char *line, int number, struct err *e)
 {
     size_t n = strcspn(line, "]");
-    /* A remark may follow. */
+    /* A comment may follow. */
     int closed = line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';');
     if (!closed || n < 2)
         return fail_at(e, E_CFG, c->path, number,
-                       "expected a section name in brackets, as [net], got '%.60s'", line);
+                       "expected a section name in brackets, such as [net], got '%.60s'", line);
     line[n] = 0;
     if (array_grow(&c->section, (size_t)c->n, sizeof *c->section)) return no_memory(e);
     c->section[c->n++] = (struct cfg_section){ .name = line + 1, .line = number };
@@ -48,7 +48,7 @@ static int add_line(struct cfg *c, char *line, int number, struct err *e)
     char *eq = strchr(line, '=');
     if (!c->n)
         return fail_at(e, E_CFG, c->path, number,
-                       "'%.60s' stands outside a section: the first line must be [net]", line);
+                       "'%.60s' is outside any section: the first line must be [net]", line);
     if (!eq || eq == line || !eq[1])
         return fail_at(e, E_CFG, c->path, number, "expected key=value, got '%.60s'", line);
     *eq = 0;
@@ -114,7 +114,7 @@ int cfg_override(struct cfg *c, const char *assignment, struct err *e)
     drop_blanks(s);
     char *dot = strchr(s, '.'), *eq = strchr(s, '=');
     if (!dot || !eq || dot > eq || dot == s || eq == dot + 1 || !eq[1])
-        return fail(e, E_ARG, "-set %.80s: expected section.key=value, as itra.lambda=0.4", assignment);
+        return fail(e, E_ARG, "-set %.80s: expected section.key=value, such as itra.lambda=0.4", assignment);
     *dot = *eq = 0;
     int found = 0;
     for (int i = 0; i < c->n; i++) {

@@ -1,8 +1,8 @@
 #include "cores.h"
 #include <omp.h>
 
-/* OpenMP asks the system before it binds the first thread to a core of its own (OMP_PROC_BIND): later there
- * would be one. */
+/* OpenMP counts the cores before it binds the first thread to one of them (OMP_PROC_BIND); asking the system
+ * afterwards would give 1. */
 int cores(void)
 {
     int n = omp_get_num_procs();

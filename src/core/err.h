@@ -45,8 +45,8 @@ const char *err_text(int code);
         if (rc_) return rc_;                                                                                 \
     } while (0)
 
-/* Where warnings and other remarks for the user go: the library has none of its own streams. say may be NULL.
- */
+/* Where warnings and other remarks for the user go, since the library itself prints nothing. say may be
+ * NULL. */
 struct notes {
     void (*say)(void *ctx, const char *line);
     void *ctx;

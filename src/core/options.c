@@ -7,8 +7,9 @@
 
 static int is_list(const struct key *k) { return k->type == KEY_LIST || k->type == KEY_REFS; }
 
-/* The number at the start of s, which must end there, at a comma when `item`, or at a '#' (Darknet's cfgs
- * have such remarks). Returns what follows, or NULL if this is no number in the key's range. */
+/* The number at the start of s, which must end there, at a comma when `item`, or at a '#' (some of Darknet's
+ * cfgs have a comment after a value). Returns what follows, or NULL if this is no number in the key's
+ * range. */
 static const char *read_number(const struct key *k, const char *s, int item, double *v)
 {
     char *end;
@@ -40,7 +41,7 @@ static void describe_expected(const struct key *k, char *buf, size_t size)
 
 static int find_word(const struct key *k, const char *value)
 {
-    size_t n = strcspn(value, "#"); /* a remark may follow, as behind numbers */
+    size_t n = strcspn(value, "#"); /* a comment may follow, as after numbers */
     for (int i = 0; k->words && k->words[i]; i++)
         if (!strncmp(k->words[i], value, n) && !k->words[i][n]) return i;
     return -1;
@@ -109,8 +110,8 @@ int options_fill(void *self, const struct key *keys, const char *path, struct cf
     return OK;
 }
 
-/* The first of two equal keys counts: hardly what somebody meant who wrote the second. One that was
- * overridden is as it was meant. */
+/* Of two equal keys the first counts, which is hardly what the author of the second meant. A key that -set
+ * has overridden is meant as it is. */
 static int twice(int strict, const char *path, const struct cfg_section *s, int i, const struct notes *notes,
                  struct err *e)
 {
@@ -119,10 +120,10 @@ static int twice(int strict, const char *path, const struct cfg_section *s, int 
     while (strcmp(s->entry[k].key, x->key)) k++;
     if (k == i || !s->entry[k].line) return OK;
     if (strict)
-        return fail_at(e, E_CFG, path, x->line, "[%s] %.40s= stands in line %d too: keep one of them",
+        return fail_at(e, E_CFG, path, x->line, "[%s] %.40s= is in line %d already: keep one of them",
                        s->name, x->key, s->entry[k].line);
-    note(notes, "%s:%d: [%s] %.40s= stands in line %d too: that one counts", path, x->line, s->name, x->key,
-         s->entry[k].line);
+    note(notes, "%s:%d: [%s] %.40s= is in line %d already, and that one counts", path, x->line, s->name,
+         x->key, s->entry[k].line);
     return OK;
 }
 

@@ -10,7 +10,7 @@ enum key_type {
     KEY_WORD,   /* int: index into `words` */
     KEY_EITHER, /* double: -1 - index into `words`, or a number >= 0 in [min, max] */
     KEY_LIST,   /* struct list: numbers separated by commas */
-    KEY_REFS,   /* the same, of layers: whole numbers, from this layer back (below 0) or from the first on */
+    KEY_REFS, /* struct list of layers: negative numbers count back from this layer, others from the first */
 };
 
 /* A list stays text, checked when read; its numbers are parsed on access. The text belongs to the cfg. */

@@ -78,7 +78,8 @@ static size_t distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-/* The distance of a name that can be meant: a third of the word's letters, at least 1, may be wrong. */
+/* The distance of a name that `word` may be meant to be, up to a third of its letters (at least 1) being
+ * wrong; else SIZE_MAX. */
 static size_t distance_if_meant(const char *word, const char *name)
 {
     size_t length = strlen(word), most = length / 3 > 1 ? length / 3 : 1;

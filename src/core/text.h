@@ -1,5 +1,5 @@
-/* Text as users write it: any line ending, a byte-order mark, blanks at the ends of lines; numbers; words
- * that are meant. */
+/* Text as users write it: any line ending, a byte-order mark, blanks at the ends of lines; numbers; the word
+ * that a misspelt one was meant to be. */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 #include <stddef.h>
@@ -16,7 +16,7 @@ char *lines_next(struct lines *);
 /* Cuts blanks off both ends, in place. */
 char *text_trim(char *);
 
-/* strtod of the C locale: a program that uses this as a library may have another, where 0.1 is 0,1. */
+/* strtod in the C locale: a program that links this library may use another, in which 0.1 is written 0,1. */
 double text_number(const char *s, char **end);
 
 /* The name, a or b (NULL: none), that is nearer to `word`, or NULL if neither is near enough to be meant. To

@@ -42,8 +42,8 @@ static const char *const examples[] = {
 };
 
 /* The window and its steps. AlexeyAB's Darknet dilates the padding too, which keeps the size of the map where
- * size is odd and pad=1. Its output has the size that it would have without dilation also where that is not
- * so, and is wrong there; ours has a pixel for each window. */
+ * size is odd and pad=1. Elsewhere its output has the size that it would have without dilation, and is wrong;
+ * ours has a pixel for each window. */
 static struct linear_desc geometry(const struct layer *l)
 {
     const struct convolutional *s = l->self;

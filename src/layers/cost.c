@@ -2,7 +2,7 @@
  * it does nothing (the Darknets add a second gradient there).
  *
  * Per element, with d = x - truth:
- *   sse     d^2 / 2                                  slope d (as in Darknet, which leaves out the 2)
+ *   sse     d^2 / 2                                  slope d (as in Darknet, which prints d^2)
  *   L1      |d|                                      slope sign(d)
  *   smooth  d^2 / 2 where |d| < 1, else |d| - 1/2    slope d, else sign(d)
  * Summed over the row, averaged over rows. */

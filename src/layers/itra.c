@@ -32,9 +32,10 @@ static const struct key keys[] = {
     INT_KEY(itra, root, 1, 0, 1, "1: MMD; 0: squared MMD"),
     WORD_KEY(itra, average, 0, averages, "mean over all classes, or those in both mini-batches"),
     WORD_KEY(itra, pair, S2_FROM_LOADER, s2_source_names,
-             "S2: a second mini-batch, half of the mini-batch, or the one before"),
-    WORD_KEY(itra, match, 0, matches, "pair=loader: S2 at random, or row by row of the classes of S1"),
-    WORD_KEY(itra, gradient, 0, gradients, "into both mini-batches, or S1 only"),
+             "what S2 is: a second mini-batch, half of the mini-batch, or the one before"),
+    WORD_KEY(itra, match, 0, matches,
+             "pair=loader: S2 is drawn at random, or each row from the class of that row of S1"),
+    WORD_KEY(itra, gradient, 0, gradients, "flows into both mini-batches, or into S1 only"),
     WARMUP_KEY(itra, WARMUP_AUTO),
     INT_KEY(itra, every, 1, 1, 1 << 20, "k: on every k-th iteration only, with k*lambda"),
     { 0 },
@@ -68,7 +69,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
 
 static int gradient_first(const struct itra *s) { return s->gradient || s->pair == S2_FROM_MEMORY; }
 
-/* Parameters, so that the training state has them. */
+/* They are parameters so that the training state has them. */
 static void declare_memory(struct itra *s, struct builder *b, size_t rows, size_t features)
 {
     const unsigned flags = PARAM_STATE | PARAM_UNSAVED;

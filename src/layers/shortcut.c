@@ -1,8 +1,8 @@
 /* [shortcut]: adds the output of an earlier layer to the previous one's, by pjreddie's rules where shapes
- * differ; or, as AlexeyAB's, those of several layers of equal height and width, with learnt weights: in
- * .weights they are those of the previous layer, then those of each of `from`. He leaves their normalisation
- * out of their gradient and, with softmax, adds 1e-4 to a sum that is at least 1; here both are as the names
- * say. */
+ * differ; or, as in AlexeyAB's Darknet, those of several layers of equal height and width, with learnt
+ * weights. In .weights come those of the previous layer, then those of each of `from`. AlexeyAB leaves the
+ * normalisation out of their gradient and, with softmax, adds 1e-4 to a sum that is at least 1; here the sum
+ * and the gradient are exact. */
 #include "backend/ops/add.h"
 #include "backend/ops/mix.h"
 #include "core/mem.h"
@@ -20,9 +20,10 @@ struct shortcut {
     struct buffer *pointers; /* host, two of nin: the inputs, and their gradients */
 };
 
-enum weights_type { NO_WEIGHTS, PER_FEATURE, PER_LAYER, PER_CHANNEL }; /* the second and third are the same */
+/* PER_FEATURE and PER_LAYER are the same, as are RELU and AVG_RELU below. */
+enum weights_type { NO_WEIGHTS, PER_FEATURE, PER_LAYER, PER_CHANNEL };
 static const char *const type_words[] = { "none", "per_feature", "per_layer", "per_channel", NULL };
-enum { NONE, RELU, AVG_RELU, SOFTMAX }; /* likewise */
+enum { NONE, RELU, AVG_RELU, SOFTMAX };
 static const char *const normalization_words[] = { "none", "relu", "avg_relu", "softmax", NULL };
 
 static const struct key keys[] = {
@@ -31,9 +32,9 @@ static const struct key keys[] = {
     REAL_KEY(shortcut, beta, 1, -1e6, 1e6, "factor of the added layer"),
     WORD_KEY(shortcut, activation, ACT_LINEAR, act_names, "activation of the sum"),
     WORD_KEY(shortcut, weights_type, NO_WEIGHTS, type_words,
-             "learnt weights: one of each layer, or of each channel"),
+             "learnt weights: one for each layer, or one for each of its channels"),
     WORD_KEY(shortcut, weights_normalization, NONE, normalization_words,
-             "makes the sum of a layer's weights 1"),
+             "makes the weights of the layers add up to 1"),
     { 0 },
 };
 

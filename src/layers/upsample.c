@@ -1,5 +1,5 @@
-/* [upsample]: each pixel becomes a block of stride x stride equal ones, times scale. A negative stride is
- * the transposed map, as in stock: each block becomes its sum, times scale. */
+/* [upsample]: each pixel becomes a block of stride x stride equal ones, times scale. A negative stride is the
+ * transposed map, as in the Darknets: each block becomes its sum, times scale. */
 #include "backend/ops/remap.h"
 #include "net/layer.h"
 
@@ -23,10 +23,10 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     const struct upsample *s = l->self;
     struct shape in = l->in[0]->x.shape;
     *out = in;
-    if (!s->stride) return layer_fail(l, e, "stride=0: expected a whole number from 1 on, or below 0");
+    if (!s->stride) return layer_fail(l, e, "stride=0: expected a whole number that is not 0");
     if (s->stride < 0 && (in.h % -s->stride || in.w % -s->stride))
-        return layer_fail(l, e, "stride=%d: the map %dx%d is not of whole blocks of %dx%d", s->stride, in.w,
-                          in.h, -s->stride, -s->stride);
+        return layer_fail(l, e, "stride=%d: the map %dx%d cannot be cut into blocks of %dx%d", s->stride,
+                          in.w, in.h, -s->stride, -s->stride);
     if (s->stride < 0) {
         out->h /= -s->stride;
         out->w /= -s->stride;

@@ -1,6 +1,6 @@
-/* The activation at the end of a layer, where the operation before it has not applied it: in place if its
- * slope can be computed from its output, which is then all that backward needs. Otherwise, in training, that
- * operation writes memory of its own. */
+/* The activation that ends a layer, unless the operation before it has applied it already. It works in place
+ * where its slope can be computed from its output, which is then all that backward needs. Otherwise, in
+ * training, the operation before it writes to memory of its own. */
 #ifndef NET_ACTIVATE_H
 #define NET_ACTIVATE_H
 #include "net/layer.h"
@@ -17,11 +17,11 @@ struct tensor *activate_input(struct activate *, struct layer *);
 /* Memory of that tensor. */
 void *activate_memory(const struct activate *, const struct layer *);
 
-/* After the operation before it has been planned. fused: that applies the activation. */
+/* Call it once the operation before the activation is planned. fused: that operation applies it. */
 int activate_build(struct activate *, struct layer *, struct builder *, struct op_plan *, int fused,
                    struct err *);
 int activate_forward(const struct activate *, struct layer *, const struct pass *);
-/* Gradient of the layer's output, in place. */
+/* Turns the gradient of the layer's output into that of the activation's input, in place. */
 int activate_backward(const struct activate *, struct layer *, const struct pass *);
 
 #endif

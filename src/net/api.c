@@ -105,8 +105,8 @@ static int open_inference(dn_net *d, struct err *e)
     return d->infer ? OK : program_open(&d->infer, d->net, &desc, e);
 }
 
-/* What every call with an error begins with. Parameters come with the first program, and that must be a
- * training one if the net is to learn. */
+/* How every call that can fail begins. The first program creates the parameters, and must be a training
+ * program if the net is to learn. */
 static int begin(dn_net *d, const char *function, int given, struct err *e)
 {
     if (!d) return fail(e, E_ARG, "%s: no net given (NULL)", function);
@@ -189,7 +189,7 @@ static int step(dn_net *d, const dn_batch *b, dn_stats *out, struct err *e)
     s.rows = b->n;
     s.rows_s1 = d->net->mini;
     d->part = 0;
-    d->stale = 1; /* also without an update: the forward pass moves running statistics */
+    d->stale = 1; /* even without an update: the forward pass moves running statistics */
     TRY(step_train(step_program(&d->training, &s), &s, &stats, e));
     d->part = (part + 1) % parts;
     if (out)

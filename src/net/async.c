@@ -87,9 +87,9 @@ static void capture(struct program *p, const struct step *s, const struct pass *
     note(&n->notes, "a step cannot be captured, which makes training slower: %s", failed.msg);
 }
 
-/* A capture has fixed what it was told by value: add and update. What else differs from step to step is in
- * backend memory. The first step of a kind runs as it is: what is used first is there then. One that reuses
- * what is detached is rare. */
+/* A capture fixes what it is told by value, add and update, so each combination of them has its own; all else
+ * that differs from step to step is in backend memory. The first step of a kind runs uncaptured, so that
+ * whatever is set up on first use is there. Steps with reuse_detached are too rare to capture. */
 int async_run(struct program *p, const struct step *s, const struct pass *pass, compute_step *compute,
               struct err *e)
 {
@@ -131,8 +131,8 @@ int async_read(struct program *p, const struct step *s, struct err *e)
     const char *cfg = p->net->cfg->path;
     TRY(run_read_losses(p, &pass, loss));
     if (loss[a->losses] == STOP_LOSS)
-        return fail(e, E_NUMBER, "%s: the loss is not finite (-eager tells where that begins)", cfg);
+        return fail(e, E_NUMBER, "%s: the loss is not finite (-eager tells where it begins)", cfg);
     if (loss[a->losses] == STOP_GRADIENT)
-        return fail(e, E_NUMBER, "%s: a gradient is not finite (-eager tells of which layer)", cfg);
+        return fail(e, E_NUMBER, "%s: a gradient is not finite (-eager names the layer)", cfg);
     return OK;
 }

@@ -32,14 +32,14 @@ struct program {
 
     struct claim *claims, **last_claim;
     size_t arena_bytes, fixed_bytes, host_bytes;
-    void *arena, *fixed, *host;  /* host: the others are backend memory */
+    void *arena, *fixed, *host;  /* `host` in host memory, the others in backend memory */
     struct buffer *scratch;      /* the first claim, so that it is aligned as well as the backend can */
     struct buffer *label, *crop; /* of the rows of a step, as they come: backend memory */
     struct buffer *image;        /* one row of input, host */
     struct plan_item *item;      /* as placed: tensors first, then claims */
     int nitem;
 
-    struct async *async;      /* training where the device works on its own; else NULL, and: */
+    struct async *async;      /* in training on an asynchronous device; else NULL, and: */
     struct step_stats *stats; /* of the sub-mini-batches of this iteration so far */
     double extra_seconds;     /* spent in training-only layers in this step */
 };
@@ -56,7 +56,7 @@ static inline struct layer *next_active(const struct program *p, const struct la
 static inline int forward_step(int i) { return i + 1; }
 static inline int backward_step(const struct program *p, int i) { return 2 * p->n + 1 - i; }
 
-/* With program_desc.guard every item of the arena is followed by so many bytes of this value. */
+/* With program_desc.guard every item of the arena is followed by GUARD bytes of value POISON. */
 enum { GUARD = 64, POISON = 0xa5 };
 
 /* ---- connect.c: who reads whose output, shapes, who writes which gradient first ---- */
@@ -73,12 +73,13 @@ int program_output(const struct program *); /* the last layer that is not [cost]
  * declared instead of looked up. */
 int builder_run(struct program *, int creates, struct err *);
 
-/* ---- memory.c: when tensors and buffers are alive, and where they lie ---- */
+/* ---- memory.c: when tensors and buffers are alive, and where they are ---- */
 
-/* Once every layer is planned: decides both and fills in the sizes. */
+/* Once every layer is planned: decides when and where each tensor and buffer lives, and fills in the
+ * sizes. */
 int memory_plan(struct program *, struct err *);
-/* Allocates and binds. params: bytes that the parameters will take besides. A net that cannot fit is refused
- * before anything is asked for. */
+/* Allocates and binds. params: bytes that the parameters will take in addition. A net that cannot fit is
+ * refused before anything is allocated. */
 int memory_allocate(struct program *, size_t params, struct err *);
 
 /* ---- run.c: the passes that steps and inference are made of ---- */
@@ -89,13 +90,13 @@ int run_fill(struct program *, const struct step *, struct pass *, struct err *)
 /* check: E_NUMBER, naming the first layer whose output is not finite, if there is one. */
 int run_forward(struct program *, const struct pass *, int check, struct err *);
 int run_backward(struct program *, const struct pass *, struct err *);
-/* The losses of a pass with labels, and their weights, into the layers: from what the device kept of them, or
- * (NULL) from where forward left them, which waits. */
+/* Reads the losses of a pass with labels, and their weights, into the layers: from `kept`, the record that
+ * the device kept of them, or (NULL) from where forward left them, which waits for the device. */
 int run_read_losses(struct program *, const struct pass *, const double *kept);
 struct step_stats run_stats(const struct program *); /* the losses of the layers, as they stand */
 int run_refresh(struct program *, struct err *);     /* calls refresh of each layer */
 
-/* ---- async.c: training steps on a device that works on its own ----
+/* ---- async.c: training steps on an asynchronous device ----
  * The host submits them and reads their losses later; meanwhile the device keeps the losses of the last
  * steps, follows the CE, and stops by itself at a loss or a gradient that is not finite. */
 

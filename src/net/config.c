@@ -17,7 +17,7 @@ const struct key net_config_keys[] = {
     INT_KEY(net_config, height, 0, 0, 1 << 16, "rows of the input"),
     INT_KEY(net_config, channels, 0, 0, 1 << 16, "1: gray (luma), 3: RGB"),
     INT_KEY(net_config, inputs, 0, 0, BIG, "numbers per image (0: height*width*channels)"),
-    REAL_KEY(net_config, learning_rate, 0.001, 0, 1e6, "rate"),
+    REAL_KEY(net_config, learning_rate, 0.001, 0, 1e6, "learning rate"),
     REAL_KEY(net_config, momentum, 0.9, 0, 1, "momentum"),
     REAL_KEY(net_config, decay, 0.0001, 0, 1e6, "weight decay"),
     INT_KEY(net_config, adam, 0, 0, 1, "1: Adam instead of gradient descent with momentum"),
@@ -39,11 +39,13 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, sgdr_mult, 2, 1, 1e6,
              "policy=sgdr: factor from the length of one cycle to the next"),
     INT_KEY(net_config, max_crop, 0, 0, 1 << 16,
-            "augmentation: longest scaled shorter side, pixels (0: 2*width)"),
+            "augmentation: the shorter side is scaled to at most this many pixels (0: 2*width)"),
     INT_KEY(net_config, min_crop, 0, 0, 1 << 16,
-            "augmentation: shortest scaled shorter side, pixels (0: width)"),
-    REAL_KEY(net_config, max_ratio, 0, 0, 1e4, "augmentation: max_crop as a multiple of width (0: max_crop)"),
-    REAL_KEY(net_config, min_ratio, 0, 0, 1e4, "augmentation: min_crop as a multiple of width (0: min_crop)"),
+            "augmentation: the shorter side is scaled to at least this many pixels (0: width)"),
+    REAL_KEY(net_config, max_ratio, 0, 0, 1e4,
+             "augmentation: max_crop as a multiple of width (0: as max_crop says)"),
+    REAL_KEY(net_config, min_ratio, 0, 0, 1e4,
+             "augmentation: min_crop as a multiple of width (0: as min_crop says)"),
     REAL_KEY(net_config, angle, 0, 0, 180, "augmentation: rotation, degrees either way"),
     REAL_KEY(net_config, aspect, 1, 0, 100, "augmentation: aspect ratio up to this or its inverse"),
     REAL_KEY(net_config, saturation, 1, 0, 100, "augmentation: saturation up to this factor or its inverse"),
@@ -69,7 +71,7 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, valid_every, 1, 0, 1e6,
              "epochs between validations (0: at the end only; stock Darknet ignores this key)"),
     INT_KEY(net_config, patience, 0, 0, 1 << 20,
-            "training ends after so many validations without a better one (0: it does not)"),
+            "training ends after this many validations without a new best (0: never)"),
     { 0 },
 };
 
@@ -127,18 +129,18 @@ static int check_precision(const struct net_config *c, struct cfg *cfg, const st
         return fail(e, E_CFG, "precision %s: device %s computes in fp32 only: %s needs a GPU", what, device,
                     what);
     return fail_at(e, E_CFG, cfg->path, line,
-                   "[net] precision=%s: device %s computes in fp32 only: take a GPU, or -precision fp32",
-                   what, device);
+                   "[net] precision=%s: device %s computes in fp32 only: use a GPU, or -precision fp32", what,
+                   device);
 }
 
-/* Settings that work and are seldom meant. */
+/* Settings that work but are seldom intended. */
 static void note_oddities(const struct net_config *c, const char *path, const struct notes *notes)
 {
     if (c->batch % c->subdivisions)
-        note(notes, "%s: batch=%d is no multiple of subdivisions=%d: an update sees %d images", path,
+        note(notes, "%s: batch=%d is not a multiple of subdivisions=%d: an update sees %d images", path,
              c->batch, c->subdivisions, c->batch / c->subdivisions * c->subdivisions);
     if (c->max_batches && c->burn_in >= c->max_batches)
-        note(notes, "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never gets to learning_rate",
+        note(notes, "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never reaches learning_rate",
              path, c->burn_in, c->max_batches);
     if (c->learning_rate == 0) note(notes, "%s: learning_rate=0: no weight will change", path);
 }

@@ -45,7 +45,7 @@ int net_read_cfg(struct cfg **, const char *path, const char *const *set, const 
                  struct err *);
 
 /* Fills the config from the first section of a cfg and checks it. Unknown keys, and settings that work but
- * are seldom meant, are noted. E_CFG also where the device lacks the precision. */
+ * are seldom intended, are noted. E_CFG also where the device lacks the precision. */
 int config_read(struct net_config *, struct cfg *, const struct backend *, const struct notes *,
                 struct err *);
 

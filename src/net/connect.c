@@ -65,7 +65,7 @@ static int find_shape(struct program *p, int i, struct err *e)
     return OK;
 }
 
-/* Does an active layer behind `l` (NULL: any), other than `but`, read this value? */
+/* Does an active layer after `l` (NULL: any), other than `but`, read this value? */
 static int is_read(const struct program *p, const struct value *v, const struct layer *l, int but)
 {
     while ((l = next_active(p, l)))
@@ -74,9 +74,9 @@ static int is_read(const struct program *p, const struct value *v, const struct 
     return 0;
 }
 
-/* Can layer i, a sum, be done by the layer before it? Nobody else may want what that gave so far (not even
- * the sum itself, which may add a value to itself), and the gradient of what is added must be written here
- * first. */
+/* Can layer i, a sum, be folded into the layer before it? Nobody else may read the output of that layer (nor
+ * the sum itself a second time), and no later layer may read the addend, whose gradient the folded sum
+ * overwrites. */
 static int folds(const struct program *p, int i)
 {
     const struct layer *l = &p->node[i].l, *before = &p->node[i - 1].l;
@@ -136,7 +136,7 @@ static void find_backward(struct program *p)
         int learns = l->learns && !p->net->layer[i].frozen;
         int called = !l->inert && l->ops->backward && (!l->identity || loss);
         node->back = called && (below || learns) && (loss || l->out->g_written);
-        int folded = l->nin > p->net->layer[i].nin; /* what a sum adds gets its gradient first */
+        int folded = l->nin > p->net->layer[i].nin; /* the addend of a folded sum gets its gradient first */
         for (int n = 0; node->back && n < l->nin; n++) {
             int k = folded ? l->nin - 1 - n : n;
             if (!l->in[k]->need_g) continue;
@@ -146,8 +146,8 @@ static void find_backward(struct program *p)
     }
 }
 
-/* `last`: only layers that do nothing to it read this output. Before sums are folded: what they add is read
- * there. */
+/* `last`: no active layer reads this output. Comes before sums are folded, since a folded sum is no longer
+ * active but still reads. */
 static void find_last(struct program *p)
 {
     for (int i = 0; i < p->n; i++) p->node[i].l.last = 1;
@@ -163,7 +163,7 @@ static int check_losses(const struct program *p, struct err *e)
 {
     for (const struct layer *l = NULL; p->desc.train && (l = next_active(p, l));) {
         if (l->ops->flags & LAYER_TRAIN_ONLY && l->last)
-            return layer_fail(l, e, "must stand before the classifier: no layer that learns comes behind it");
+            return layer_fail(l, e, "must come before the classifier: no layer that learns comes after it");
         if (l->ops->flags & LAYER_TRAIN_ONLY && !l->in[0]->need_g)
             return layer_fail(l, e, "no layer that learns comes before it");
         if (l->ops->flags & LAYER_TERMINAL && !l->last) return layer_fail(l, e, "must be the last layer");

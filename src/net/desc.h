@@ -16,12 +16,12 @@ struct program_desc {
 
 /* Training takes as many rows as the program has, with labels; inference takes up to as many. */
 struct step {
-    const float *x;          /* host: rows x c x h x w; NULL where there is: */
-    const struct crop *move; /* host: rows; of the images that net_keep_images keeps */
+    const float *x;          /* host: rows x c x h x w; or NULL, and instead: */
+    const struct crop *move; /* host: rows; how to move images that net_keep_images keeps */
     const int *label;        /* host: rows; NULL in inference without loss */
     int rows, rows_s1;       /* rows_s1 are of S1, the others of S2 */
     int add;                 /* not the first sub-mini-batch of this update */
-    int reuse_detached;      /* see struct pass */
+    int reuse_detached;      /* see struct op_context */
     uint64_t number;         /* of the sub-mini-batch since training began */
     uint64_t iteration;      /* from 1 */
     int update;              /* the last sub-mini-batch: the update follows, */
@@ -32,7 +32,7 @@ struct step_stats {
     double match;         /* sum over [itra] layers, before lambda; NaN: there was none */
     double lambda;        /* in force; of the last [itra] */
     double center;        /* sum over [center] layers, before lambda */
-    double extra_seconds; /* time in training-only layers; NaN where the device works on its own */
+    double extra_seconds; /* time in training-only layers; NaN on an asynchronous device */
 };
 
 #endif

@@ -53,7 +53,7 @@ struct layer {
     struct op_plan plan[LAYER_PLANS]; /* of the operations it calls; the program destroys them */
     struct buffer *loss_sum;          /* builder_loss, or NULL */
     int identity;                     /* out is in[0]; set by shape */
-    int learns;       /* has parameters that learn: LAYER_PARAMS, or set by shape */
+    int learns;                       /* has parameters that learn: LAYER_PARAMS, or set by shape */
     int inert;        /* no effect in this program: neither forward nor backward is called; set by shape */
     int rows_back;    /* rows of the backward pass */
     enum act sum_act; /* see takes_sum */
@@ -80,7 +80,7 @@ enum {
     PARAM_DECAY = 1,    /* weight decay applies */
     PARAM_STATE = 2,    /* not learnt by gradient: no g, no momentum */
     PARAM_UNSAVED = 4,  /* not in .weights; in the training state only */
-    PARAM_SCALES = 8,   /* one of the batch-norm triple: dontloadscales leaves it out of the file */
+    PARAM_SCALES = 8,   /* one of the batch-norm triple, which the file lacks with dontloadscales */
     PARAM_VARIANCE = 16 /* cannot be negative */
 };
 
@@ -139,7 +139,7 @@ enum {
     LAYER_TRAIN_ONLY = 4, /* absent from inference, from `strip` and from .weights */
     LAYER_PAIRED = 8,     /* may ask for a second mini-batch */
     LAYER_NO_GRAD = 16,   /* passes no gradient down */
-    LAYER_DRAWS = 32,     /* draws initial values: takes an ordinal */
+    LAYER_DRAWS = 32,     /* draws initial values, and so counts in the seeds of later layers */
     LAYER_SPATIAL = 64,   /* needs an input with height and width */
     LAYER_TERMINAL = 128  /* [cost]: not counted as the net's output */
 };
@@ -160,21 +160,23 @@ struct layer_ops {
     int (*shape)(struct layer *, struct shape *out, struct err *);
     /* Declares parameters and buffers and plans operations. NULL for layers that are always identity. */
     int (*build)(struct layer *, struct builder *, struct err *);
-    /* Inference programs: (re)computes what is derived from parameters, as folded weights. NULL: nothing. */
+    /* Inference programs: (re)computes what is derived from parameters, such as folded weights. NULL:
+     * nothing. */
     int (*refresh)(struct layer *, struct err *);
     int (*forward)(struct layer *, const struct pass *);
     int (*backward)(struct layer *, const struct pass *);
     void (*wants)(const struct layer *, struct pairing_wants *); /* with LAYER_PAIRED */
-    /* Turns what builder_loss held, in layer->loss, into the layer's own. NULL: divides by the scored rows.
-     */
+    /* Turns layer->loss, as yet the sum that builder_loss held, into the layer's loss. NULL: divides it by
+     * the scored rows. */
     int (*finish_loss)(struct layer *, struct err *);
-    /* In training the program may let a layer do the sum that follows it: it gets what is added as in[1], and
-     * out is sum_act(what it was + in[1]); the gradient of in[1] is overwritten. sum: the activation of a
-     * layer that is such a sum and no more, else -1. takes_sum: can this layer do it? NULL: no. */
+    /* In training the program may fold a sum into the layer before it. That layer then gets the addend as
+     * in[1], its output becomes sum_act(output + in[1]), and it overwrites the gradient of in[1]. sum: the
+     * activation of a layer that is such a sum and no more, else -1. takes_sum: can a sum be folded into this
+     * layer? NULL: no. */
     int (*sum)(const struct layer *);
     int (*takes_sum)(const struct layer *, enum act);
     double (*weigh)(const struct layer *, const struct pass *); /* layer->weight in this pass; NULL: 1 */
-    double (*flops)(const struct layer *); /* multiply and add counted as two, a row; NULL: not counted */
+    double (*flops)(const struct layer *); /* per row, multiply and add counted as two; NULL: not counted */
 };
 
 const struct layer_ops *layer_at(int i);              /* the registry; NULL past the end */
@@ -195,13 +197,13 @@ struct layer_common {
     double learning_rate;
     int stopbackward, dontload, dontloadscales;
 };
-/* The key warmup= of a training-only loss: it may win before the classes have come apart, and features that
- * have collapsed into one point do not come back. */
+/* The key warmup= of a training-only loss. Such a loss may win before the classes have come apart, and
+ * features that have collapsed into one point do not recover. */
 enum { WARMUP_AUTO = -1 };
 extern const char *const warmup_words[];
 #define WARMUP_KEY(type, standard)                                                                           \
     EITHER_KEY(type, warmup, standard, 0, 1e9, warmup_words,                                                 \
-               "lambda follows what the classifier has learnt, or rises over so many iterations (0: none)")
+               "auto: lambda grows as the classifier learns; N: it rises over N iterations (0: no warm-up)")
 /* The share of lambda in force in this pass: rises linearly, or is what the classifier knows, 1 - A / ln K of
  * pass->ce_average. */
 double layer_warmup(const struct layer *, const struct pass *, double warmup);

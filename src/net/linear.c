@@ -118,8 +118,8 @@ int linear_backward(struct layer *l, const struct pass *p)
                             param_g(s->w), s->norm ? NULL : param_g(s->bias));
 }
 
-/* w <- w scale / sqrt(var + 1e-5), bias <- bias - mean scale / sqrt(var + 1e-5), which lie one after another:
- * n x per weights, then n each of bias, scale, mean and variance. */
+/* w <- w scale / sqrt(var + 1e-5), bias <- bias - mean scale / sqrt(var + 1e-5). All lie one after another in
+ * w: n x per weights, then n each of bias, scale, mean and variance. */
 static void fold(real *w, size_t n, size_t per)
 {
     real *bias = w + n * per;

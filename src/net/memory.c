@@ -112,8 +112,8 @@ static int busiest_layer(const struct program *p)
     return at < p->n ? at : p->n - 1;
 }
 
-/* Refuses what cannot fit before asking for it, and says how much it would be and what would fit: all but the
- * parameters is in proportion to the rows. */
+/* Refuses a net that cannot fit before allocating anything, and says how much it needs and what mini-batch
+ * would fit: all but the parameters is in proportion to the rows. */
 static int check_free_bytes(const struct program *p, size_t params, struct err *e)
 {
     size_t rows = sum(sum(p->arena_bytes, p->fixed_bytes), p->host_bytes), total = sum(rows, params);
@@ -121,12 +121,11 @@ static int check_free_bytes(const struct program *p, size_t params, struct err *
     if (total <= free_bytes && total < SIZE_MAX) return OK;
     size_t fit = (free_bytes > params ? free_bytes - params : 0) / each / (size_t)(p->rows / p->desc.rows);
     int at = busiest_layer(p);
-    return fail(
-        e, E_MEM,
-        "%s: a mini-batch of %d needs %zu MiB, most in use at layer %d, [%s] in line %d, and %zu MiB are "
-        "free, enough for one of %zu: lower batch or raise subdivisions",
-        p->net->cfg->path, p->desc.rows, total >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
-        free_bytes >> 20, fit);
+    return fail(e, E_MEM,
+                "%s: a mini-batch of %d needs %zu MiB (peak at layer %d, [%s] in line %d), but %zu MiB are "
+                "free, enough for %zu: lower batch or raise subdivisions",
+                p->net->cfg->path, p->desc.rows, total >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
+                free_bytes >> 20, fit);
 }
 
 int memory_plan(struct program *p, struct err *e)

@@ -19,8 +19,8 @@ struct model_layer {
     double flops;     /* forward, a row */
     int frozen;       /* stopbackward= here or later: stays as it is */
     /* Once a program has declared its parameters: */
-    int param, nparam; /* the index of the first, and how many they are */
-    uint64_t learnt;   /* their numbers that learn */
+    int param, nparam; /* index of the first, and how many there are */
+    uint64_t learnt;   /* how many of their numbers learn */
 };
 
 struct net {
@@ -36,7 +36,7 @@ struct net {
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
 
     /* What the [itra] sections agree on: */
-    struct pairing_wants wants; /* active: one of them has lambda > 0; gradient_first: all of these have it */
+    struct pairing_wants wants; /* active: one of them has lambda > 0; gradient_first: all that do have it */
     int pair_loader;            /* a second mini-batch is wanted: active, from the loader */
 
     /* Created by the first program: */
@@ -50,8 +50,8 @@ struct net {
     uint64_t seen;         /* images of S1; set by net_set_seen */
     uint64_t moments_from; /* the iteration after which the optimiser's moments began from 0 */
     double ce_sum;         /* of the sub-mini-batches of this iteration whose stats have been read */
-    double ce_average;     /* running mean over iterations, for warmup=auto: A of itra.md; -1: none yet */
-    int unread; /* steps a device that works on its own was given, whose stats have not been read */
+    double ce_average;     /* running mean over iterations, for warmup_share; -1: none yet */
+    int unread;            /* steps submitted to an asynchronous device whose stats have not been read */
 };
 
 /* Reads the layers from n->cfg, whose first section is in n->config, and checks all that needs no shapes.
@@ -59,10 +59,10 @@ struct net {
 int model_read(struct net *n, struct err *);
 void model_free(struct net *n);
 
-/* Goes on counting from so many images of S1; the optimiser's moments stay as old as they are. */
+/* Counts on from `seen` images of S1; the age of the optimiser's moments stays what it is. */
 void net_set_seen(struct net *, uint64_t seen);
 
-/* Images of S1 per update: batch without what subdivisions leave over. */
+/* Images of S1 per update: batch, less what subdivisions leave over. */
 uint64_t net_images_per_update(const struct net *);
 
 /* Does this iteration (from 1) have a second mini-batch? */
@@ -71,8 +71,8 @@ int net_is_paired(const struct net *, uint64_t iteration);
 /* What layer i asks of whoever feeds the net. Returns 0 for one that asks for nothing (no [itra]). */
 int net_layer_wants(const struct net *, int i, struct pairing_wants *);
 
-/* The layer whose output is what the classifier goes by: what the last [itra] or [center] sits on, else the
- * input of the last layer with weights. -1: that is the image itself. */
+/* The layer whose output the classifier sees: the one that the last [itra] or [center] sits on, else the
+ * input of the last layer with weights. -1: the image itself. */
 int net_penultimate(const struct net *);
 
 /* "cfg/a.cfg:14: [convolutional] (layer 3)". */
@@ -84,9 +84,9 @@ struct layer_name net_layer_name(const struct net *, int layer);
 /* "cfg/a.cfg: not enough memory". Returns E_MEM. */
 int net_no_memory(const struct net *, struct err *);
 
-/* For codes that came from the backend without a message. A device that failed tells how only when it is
- * waited for: adds that to *e, behind what is known already. e->code was OK before the call that gave rc.
- * Returns rc. */
+/* For codes that came from the backend without a message. A device that failed says how only when it is
+ * waited for: appends that to what is already in *e. e->code was OK before the call that gave rc. Returns
+ * rc. */
 int attach_device_error(const struct net *, int rc, struct err *e);
 
 #endif

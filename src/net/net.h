@@ -20,8 +20,8 @@ int net_open(struct net **, struct cfg *, struct backend *, uint64_t seed, const
              struct err *);
 void net_close(struct net *); /* after its programs; accepts NULL */
 
-/* Keeps images on the device, if it can: then steps may say which of them, and how moved, instead of bringing
- * pixels. *kept: 0 where it cannot, or where they leave too little memory. */
+/* Keeps images on the device, if it can: steps may then name images and how to move them, instead of bringing
+ * pixels. *kept: 0 where it cannot, or where they would leave too little memory. */
 int net_keep_images(struct net *, const struct images_desc *, int *kept, struct err *);
 
 #endif

@@ -36,7 +36,7 @@ int param_set(struct param *p, const real *host)
 int param_explain(const struct param *p, int rc, struct err *e)
 {
     if (!rc) return OK;
-    fail(e, rc, "%s: its parameters cannot be moved: %s", net_layer_name(p->net, p->layer).text,
+    fail(e, rc, "%s: its parameters cannot be copied: %s", net_layer_name(p->net, p->layer).text,
          err_text(rc));
     return attach_device_error(p->net, rc, e);
 }
@@ -89,8 +89,8 @@ void params_destroy(struct net *n)
 
 static int draws(const struct param *p) { return p->init == INIT_NORMAL || p->init == INIT_UNIFORM; }
 
-/* The ordinal of the layer among those that draw, so that taking out one that does not changes nothing; above
- * it, that of the parameter among those of the layer that draw. */
+/* The low half is the ordinal of the layer among those that draw, so that removing one that does not draw
+ * changes nothing; the high half is the ordinal of the parameter among those of its layer that draw. */
 static uint64_t stream_of(const struct net *n, int param)
 {
     int layer = n->param[param]->layer;

@@ -33,7 +33,7 @@ int param_is_trained(const struct param *);
 /* w, g, v or s in the backend's own packing to dense host memory, and back: p->count numbers. */
 int param_unpack(const struct param *, const void *from, real *host);
 int param_pack(const struct param *, void *to, const real *host);
-/* The functions that get, set, pack and unpack return a bare code: says whose parameters they were. Returns
+/* Those four, and param_get and param_set, return a bare code: this says whose parameters they were. Returns
  * rc. */
 int param_explain(const struct param *, int rc, struct err *);
 

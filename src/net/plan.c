@@ -17,7 +17,8 @@ static int meet(const struct plan_item *a, const struct plan_item *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The smallest gap that holds the item between those that are alive with it, or the end. placed: by place. */
+/* The smallest gap that holds the item between those that are alive with it, or the end. placed: sorted by
+ * offset. */
 static size_t best_gap(const struct plan_item *item, struct plan_item *const *placed, int n)
 {
     size_t end = 0, best = SIZE_MAX, best_size = SIZE_MAX;
@@ -33,7 +34,7 @@ static size_t best_gap(const struct plan_item *item, struct plan_item *const *pl
     return best == SIZE_MAX ? end : best;
 }
 
-/* The first `n` are placed and sorted by place; those from there on are by size. */
+/* The first `n` are placed and sorted by offset; the rest are sorted by size. */
 static int place_next(struct plan_item **item, int n, size_t *total)
 {
     struct plan_item *next = item[n];

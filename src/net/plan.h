@@ -9,9 +9,9 @@ struct plan_item {
     size_t at;       /* result */
 };
 
-/* Places n items, each aligned to 64 bytes, without overlap of items whose lifetimes meet; largest first,
- * each into the smallest gap that holds it. *total gets the size of the arena. Nonzero: overflow or out of
- * memory. */
+/* Places n items, each aligned to 64 bytes, so that no two that are alive at the same time overlap: largest
+ * first, each into the smallest gap that holds it. *total gets the size of the arena. Nonzero: overflow or
+ * out of memory. */
 int plan_arena(struct plan_item *, int n, size_t *total);
 
 #endif

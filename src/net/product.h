@@ -11,11 +11,11 @@ struct product {
     struct activate activate;
 };
 #define PRODUCT_KEYS                                                                                         \
-    REFS_KEY(product, from, "layer that is multiplied: -1 is the one before this, 4 the fifth of the net"),  \
+    REFS_KEY(product, from, "layer to multiply: -1 is the one before this, 4 the fifth of the net"),         \
         WORD_KEY(product, activation, ACT_LINEAR, act_names, "activation of the product")
 
-/* As in struct layer_ops. in[0] is the layer that `from` names, whose shape the output has; in[1] the previous
- * one, the factors. */
+/* As in struct layer_ops. in[0] is the layer that `from` names, whose shape the output has; in[1] the
+ * previous one, the factors. */
 int product_inputs(const struct layer *, int *at, int capacity, struct err *);
 int product_build(struct layer *, struct builder *, struct err *);
 int product_forward(struct layer *, const struct pass *);

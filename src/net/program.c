@@ -91,7 +91,7 @@ int program_refresh(struct program *p, struct err *e)
 
 /* ---- inference ---- */
 
-/* All rows at once: a device is waited for each time. */
+/* All rows at once, because each read waits for the device. */
 static int read_output(const struct program *p, int rows, float *prob, struct err *e)
 {
     const struct tensor *out = &p->node[program_output(p)].l.out->x;

@@ -7,10 +7,9 @@
 #include "net/model.h"
 
 struct program;
-/* Compiles. The first program of a net also creates its parameters: with gradients and momenta, in the
- * backend's own layout, if it is for training (then they are the net's for good), else as host memory. Open
- * training programs first, and keep the first program open as long as parameters are used: it knows how they
- * are packed. */
+/* Compiles. The first program of a net also creates its parameters, which the later ones share: for training
+ * with gradients and momenta in the backend's own layout, else in host memory. Open training programs first,
+ * and keep the first program open as long as parameters are used: it knows how they are packed. */
 int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
 void program_close(struct program *);
 
@@ -25,7 +24,8 @@ int program_feature_size(const struct program *); /* numbers a row; 0: none are 
 int program_features(struct program *, int rows, real *features, struct err *);
 
 struct program_info {
-    size_t arena, scratch, fixed; /* bytes: tensors and buffers; the shared block; what is always there */
+    size_t arena, scratch, fixed; /* bytes: tensors and buffers that share memory over time; the block that
+                                     all operations share; what is alive throughout */
     size_t params;                /* with gradients and momenta in training */
 };
 void program_get_info(const struct program *, struct program_info *);

@@ -30,7 +30,7 @@ int reorg_shape(struct layer *l, struct shape *out, const struct shape *small, s
             return too_large(l, e);
     } else {
         if (in.h % s->stride || in.w % s->stride)
-            return layer_fail(l, e, "stride=%d: the map %dx%d is not of whole blocks of %dx%d", s->stride,
+            return layer_fail(l, e, "stride=%d: the map %dx%d cannot be cut into blocks of %dx%d", s->stride,
                               in.w, in.h, s->stride, s->stride);
         out->h /= s->stride;
         out->w /= s->stride;

@@ -6,8 +6,8 @@
 #include "core/mem.h"
 #include "net/optim.h"
 
-/* Tests only: memory that is born at this step of the schedule is filled with NaN, the gaps between items
- * must be untouched. */
+/* Tests only: memory whose life begins at this step of the schedule is filled with NaN, and the gaps between
+ * items must be untouched. */
 static int guard(struct program *p, int step, int before, struct err *e)
 {
     for (int i = 0; p->desc.guard && i < p->nitem; i++) {
@@ -20,12 +20,12 @@ static int guard(struct program *p, int step, int before, struct err *e)
         }
         for (size_t k = item->bytes - GUARD; k < item->bytes; k++)
             if (at[k] != POISON)
-                return fail(e, E_DEVICE, "step %d wrote behind item %d of the arena", step, i);
+                return fail(e, E_DEVICE, "step %d wrote past the end of item %d of the arena", step, i);
     }
     return OK;
 }
 
-/* Operations return a bare code: adds whose it was, unless somebody knew more. */
+/* Operations return a bare code: adds the layer that it came from, unless *e says more already. */
 static int explain(const struct program *p, const struct layer *l, int rc, struct err *e)
 {
     if (!rc || (e && e->code)) return rc;
@@ -43,7 +43,8 @@ static int run_layer(struct program *p, struct layer *l, int back, const struct 
     return guard(p, step, 0, e);
 }
 
-/* The mean of the CE is the device's own while there are steps whose losses the host has not read. */
+/* While there are steps whose losses the host has not read, the device has the newer mean of the CE, and
+ * keeps it. */
 static int upload_step_state(struct program *p, const struct step *s)
 {
     struct net *n = p->net;

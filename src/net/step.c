@@ -35,7 +35,8 @@ struct step step_at(const struct net *n, uint64_t number)
                           .rate = net_rate(&n->config, n->seed, iteration) };
 }
 
-/* Losses are means over the rows of the program, and a captured step has its rows and its labels. */
+/* Losses are means over all rows of the program, and a capture is of steps with that many rows and with
+ * labels. */
 static int check(const struct program *p, const struct step *s, struct err *e)
 {
     if (s->label && s->rows == p->rows && s->rows_s1 == p->desc.rows) return OK;
@@ -56,7 +57,7 @@ static int find_culprit(struct program *p, const struct step *s, struct err *e)
     return optim_check(p->net, e);
 }
 
-/* Where the device does not look after the losses itself. */
+/* For devices that do not check the losses themselves. */
 static int check_losses(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
     TRY(run_read_losses(p, pass, NULL));
@@ -95,7 +96,7 @@ int step_max_in_flight(const struct program *p) { return p->async ? ASYNC_IN_FLI
 
 int step_wait(struct program *p, struct err *e) { return p->async ? async_wait(p, e) : OK; }
 
-/* What the host knows of the training changes here alone. */
+/* Only here does the host's account of the training so far change. */
 static void follow(struct net *n, const struct step *s, double ce)
 {
     n->ce_sum = (s->add ? n->ce_sum : 0) + ce;

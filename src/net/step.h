@@ -18,18 +18,18 @@ struct program *step_program(const struct step_programs *, const struct step *);
 /* A step without its data: all that follows from its number, which counts sub-mini-batches from 0. */
 struct step step_at(const struct net *, uint64_t number);
 
-/* Forward, backward, and the update where the step says so. Where the device works on its own this only
- * submits them; so many iterations may be submitted before their stats are read: */
+/* Forward, backward, and the update where the step says so. On an asynchronous device this only submits them;
+ * this many iterations may be submitted before their stats are read: */
 int step_submit(struct program *, const struct step *, struct err *);
 int step_max_in_flight(const struct program *);
 /* Waits for all that was submitted to this program. */
 int step_wait(struct program *, struct err *);
-/* The stats of each step, in their order, after step_wait; counts the images of an update and follows the CE.
- * E_NUMBER: something was not finite in that step, and no update has been made since. (Elsewhere step_submit
- * says so, and names the first layer whose output is not finite, or the layer of the gradient.) */
+/* The stats of each step, in order, after step_wait; counts the images of an update and follows the CE.
+ * E_NUMBER: something was not finite in that step, and no update has been made since. (On other devices
+ * step_submit fails instead, and names the layer whose output or gradient is not finite.) */
 int step_read_stats(struct program *, const struct step *, struct step_stats *, struct err *);
 
-/* All three: one step, waited for. What is not finite is named on every device. */
+/* All three: one step, waited for. If something is not finite, the layer is named, on every device. */
 int step_train(struct program *, const struct step *, struct step_stats *, struct err *);
 
 #endif

@@ -1,5 +1,5 @@
 /* What the other Darknets know and this one does not: keys and sections of pjreddie's and AlexeyAB's parsers.
- * A cfg may not become another net, or be trained by another optimiser, without a word. */
+ * A cfg must not silently become another net, or be trained by another optimiser. */
 #ifndef NET_STOCK_H
 #define NET_STOCK_H
 #include "core/cfg.h"
@@ -25,10 +25,10 @@ struct stock_section {
 extern const struct stock_key stock_keys[];         /* up to a NULL name */
 extern const struct stock_section stock_sections[]; /* up to a NULL name */
 
-/* Goes through all keys of a cfg that the other Darknets have and this one lacks, and marks them as used.
- * One that asks for another net, or for another optimiser, than would be trained here is an error with a way
- * out (E_CFG), unless it has the value at which it does nothing. One that asks for a training aid that is
- * missing is noted. Those without effect on a classifier are noted together, in one line. */
+/* Goes through all keys of a cfg that the other Darknets have and this one lacks, and marks them as used. A
+ * key that would make another net, or train it by another optimiser, is an error that says what to do
+ * (E_CFG), unless it has the value at which it does nothing. One that asks for a training aid that is missing
+ * is noted. Those without effect on a classifier are noted together, in one line. */
 int stock_check(struct cfg *, const struct notes *, struct err *);
 
 /* Why a section that the other Darknets know is not supported, or NULL if none of them knows it.

@@ -10,7 +10,7 @@ static const double EPSILON = 1e-5; /* that inference adds to variances */
 
 struct view {
     struct param *param[ROLES]; /* NULL: it has none */
-    real *x[ROLES];             /* a copy; what changes nothing, where it has none */
+    real *x[ROLES];             /* a copy; where it has none, values that change nothing */
     size_t n, per;              /* outputs; weights of each */
 };
 

@@ -6,13 +6,14 @@
 /* Both nets have the same layers, of which one may be batch-normalised where the other is not, and their
  * parameters exist (a program was opened). */
 enum surgery {
-    SURGERY_COPY,    /* to `to`; normalisations that `from` lacks are such that they change nothing */
+    SURGERY_COPY,    /* as it is; normalisations that only `to` has change nothing */
     SURGERY_FOLD,    /* normalisations go into weights and biases; where `to` has some, they change nothing */
     SURGERY_RESCALE, /* a net for images of -1..1 becomes one for 0..1: its first convolution sees 2 x - 1 */
     SURGERY_SWAP     /* a net for RGB becomes one for BGR, or back: the channels of its first convolution */
 };
 
-/* SURGERY_SWAP and SURGERY_RESCALE need what surgery_image_weights does; to swap takes three channels. */
+/* SURGERY_SWAP and SURGERY_RESCALE need a net that surgery_image_weights accepts, SURGERY_SWAP one with three
+ * channels. */
 int surgery(struct net *to, const struct net *from, enum surgery, struct err *);
 
 /* The weights of the first convolution, if that is the first layer with weights: filters x channels of the

@@ -51,8 +51,8 @@ static size_t layer_floats(const struct net *n, int layer)
     return k;
 }
 
-/* Where the net's last layer with numbers has another number of outputs in the file: how many, else 0. All
- * its numbers are so many for each output. */
+/* If the file holds another number of outputs for the net's last layer with numbers: that number, else 0.
+ * Each output of that layer has equally many numbers. */
 static size_t other_outputs(const struct net *n, const struct file_reader *r, int last)
 {
     size_t left = r->n - r->at, here = (size_t)n->layer[last].out.c;
@@ -82,7 +82,7 @@ static int count_layers(const struct net *n, const struct file_reader *r, enum w
     char hint[120] = "are these the weights of another cfg?";
     if (outputs)
         snprintf(hint, sizeof hint,
-                 "if its last layer has %zu outputs, not %d, train -finetune takes the others", outputs,
+                 "if its last layer has %zu outputs, not %d, train -finetune loads all other layers", outputs,
                  n->layer[last].out.c);
     for (*layers = 0; *layers < n->n; ++*layers) {
         size_t need = layer_floats(n, *layers) * sizeof(float);
@@ -100,7 +100,7 @@ static int count_layers(const struct net *n, const struct file_reader *r, enum w
     return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left after the last layer: %s", left, hint);
 }
 
-/* Numbers that no training leaves behind are refused. */
+/* Refuses numbers that no successful training leaves behind. */
 static int read_param(const struct param *p, struct file_reader *r, int transposed, real *host, struct err *e)
 {
     const struct net *n = p->net;
@@ -111,7 +111,7 @@ static int read_param(const struct param *p, struct file_reader *r, int transpos
         TRY(reader_take(r, &v, sizeof v, e));
         if (!isfinite(v) || (v < 0 && p->flags & PARAM_VARIANCE))
             return fail_at(e, E_FORMAT, r->path, 0,
-                           "%s: number %zu is %g: these weights are damaged, or of a training that failed",
+                           "%s: number %zu is %g: the file is damaged, or from a training that failed",
                            net_layer_name(n, p->layer).text, k, (double)v);
         host[turn ? k % outputs * inputs + k / outputs : k] = v;
     }

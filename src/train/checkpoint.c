@@ -12,7 +12,7 @@ static const char magic[8] = "DNSTATE";
 enum { VERSION = 2 };
 static const size_t state_limit = (size_t)1 << 40;
 
-/* In the byte order of the machine: a state is for going on here, .weights are for keeps. */
+/* In the machine's own byte order: a state is for resuming here, .weights are for keeping. */
 struct header {
     char magic[8];
     uint64_t version, number_bytes;                     /* of this format; of a `real` */
@@ -47,7 +47,7 @@ int files_check(const struct files *f, const char *metrics, struct err *e)
         struct stat st;
         if (!stat(path, &st) && !S_ISREG(st.st_mode))
             return fail_at(e, E_FILE, path, 0, "is %s, but training writes a file of this name: remove it",
-                           S_ISDIR(st.st_mode) ? "a folder" : "no ordinary file");
+                           S_ISDIR(st.st_mode) ? "a folder" : "not an ordinary file");
         file_sweep(path);
     }
     return OK;
@@ -215,8 +215,8 @@ static int read_all(struct net *net, struct progress *p, int images, struct file
                        r->n - r->at);
     if (there.samples != p->samples)
         note(&net->notes,
-             "%s: the training images are not those of this state (other paths, labels, order, size or "
-             "holdout); training goes on with those there are now",
+             "%s: the training images have changed since this state was written (paths, labels, order, size "
+             "or holdout); training goes on with the new ones",
              r->path);
     there.samples = p->samples;
     *p = there;

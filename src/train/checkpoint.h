@@ -12,8 +12,8 @@ struct progress {
     uint64_t iteration;        /* completed */
     double ce_smooth;          /* < 0: none yet */
     double best_top1, best_ce; /* < 0: none yet */
-    uint64_t stuck;            /* see watch_collapse, */
-    uint32_t marks;            /* the same */
+    uint64_t stuck;            /* iterations no better than guessing: see watch_collapse */
+    uint32_t marks;            /* HAS_WARNED, HAS_LEARNT */
     uint32_t stale;            /* validations since the best, counted where patience= is */
     uint64_t samples;          /* hash_samples of the training set; loading compares it and keeps it */
     double lambda_peak;
@@ -26,11 +26,12 @@ struct files {
 };
 int files_open(struct files *, const char *backup, const char *base, struct err *);
 void files_close(struct files *);
-/* None of them may be anything but an ordinary file; what killed runs left beside them goes. */
+/* Each must be an ordinary file, or not there yet; removes temporary files that killed runs have left beside
+ * them. */
 int files_check(const struct files *, const char *metrics, struct err *);
 
-/* Labels, and paths where there are any, in their order, the size of packed images and the choice of a
- * holdout: what else training depends on. */
+/* What else training depends on: labels, and paths where there are any, in their order; the size of packed
+ * images; the choice of a holdout. */
 uint64_t hash_samples(const struct dataset *);
 
 /* The state file: self-contained, so that weights and state of two moments cannot be mixed. `images` is the

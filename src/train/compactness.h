@@ -1,5 +1,4 @@
-/* How near the features of one class lie to one another, compared with all features: over a sample of the
- * rows. */
+/* How close together the features of one class are, compared with all features, over a sample of the rows. */
 #ifndef TRAIN_COMPACTNESS_H
 #define TRAIN_COMPACTNESS_H
 #include "core/err.h"
@@ -18,7 +17,7 @@ struct sample {
 };
 int sample_open(struct sample *, int total, size_t size, uint64_t seed, struct err *);
 void sample_close(struct sample *);
-int sample_wants(struct sample *); /* the next candidate? */
+int sample_wants(struct sample *); /* is the next candidate in it? */
 void sample_add(struct sample *, int label, const real *row);
 /* Mean distance of the pairs of one class (-1: there is none) and of all pairs. */
 int sample_distances(const struct sample *, int threads, double *same, double *all, struct err *);

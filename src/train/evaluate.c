@@ -130,11 +130,11 @@ int eval_check(const float *p, int classes, const char *blamed, struct err *e)
             return fail_at(
                 e, E_NUMBER, blamed, 0,
                 "a probability is not a number: the weights have grown too large (in training: lower "
-                "learning_rate or raise burn_in), or are another cfg's");
+                "learning_rate or raise burn_in), or belong to another cfg");
     return OK;
 }
 
-/* Only of the readable images is there a row of probabilities. */
+/* Only readable images have a row of probabilities. */
 static int count_batch(struct evaluation *v, const struct batch *b, struct err *e)
 {
     const float *p = v->prob;

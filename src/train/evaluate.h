@@ -13,12 +13,11 @@ struct valid_line {
     double seconds;
 };
 
-/* One pass over a dataset with an inference program of net->mini rows; if it keeps features that nobody else
- * looks at, compactness over a fixed seeded sample of 2000 images. Unreadable images count as wrong, and are
- * left out of the mean CE; none readable, or a probability that is not finite, is an error. Also used by
- * `darknet classifier valid`; per_image (may be NULL) sees every image's probabilities in order, or NULL for
- * one that could not be read, and ends the pass by returning an error. Fills all of valid_line but iteration,
- * epoch and best. */
+/* One pass over a dataset with an inference program of net->mini rows. If that keeps features and per_feature
+ * is NULL, compactness is measured over a fixed, seeded sample of 2000 images. Unreadable images count as
+ * wrong, and are left out of the mean CE; none readable, or a probability that is not finite, is an error.
+ * per_image (may be NULL) sees the probabilities of every image in order, or NULL for one that could not be
+ * read, and ends the pass by returning an error. Fills all of valid_line but iteration, epoch and best. */
 struct eval_options {
     int workers, top;
     enum view view;
@@ -33,12 +32,12 @@ struct eval_options {
 int evaluate(struct net *, struct program *, const struct dataset *, const struct eval_options *,
              struct valid_line *, struct err *);
 
-/* How many classes come before `label`; of equal probabilities the first comes first. A probability that is
- * not a number comes last. */
+/* How many classes rank above `label`; of equal probabilities, that of the first class ranks higher. A
+ * probability that is not a number ranks last. */
 int eval_rank(const float *prob, int classes, int label);
 
-/* E_NUMBER unless all probabilities of an image are finite. `blamed` is the file to look at: of the weights
- * or the cfg, since images are never to blame. */
+/* E_NUMBER unless all probabilities of an image are finite. `blamed`: the file to name, weights or cfg, since
+ * images are never to blame. */
 int eval_check(const float *prob, int classes, const char *blamed, struct err *);
 
 #endif

@@ -32,7 +32,8 @@ static int take(struct lock *l, const struct notes *notes, struct err *e)
     struct flock wanted = whole();
     if (!fcntl(l->fd, F_SETLK, &wanted)) return OK;
     if (errno == EACCES || errno == EAGAIN) return is_taken(l->fd, l->path, e);
-    note(notes, "%s: cannot be locked (%s): start no second run with these files", l->path, strerror(errno));
+    note(notes, "%s: cannot be locked (%s): do not start a second run with these files", l->path,
+         strerror(errno));
     return OK;
 }
 

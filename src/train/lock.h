@@ -1,4 +1,4 @@
-/* One run at a time: a record lock, which the system takes back however the process ends. */
+/* One run at a time: a record lock, which the system releases however the process ends. */
 #ifndef TRAIN_LOCK_H
 #define TRAIN_LOCK_H
 #include "core/err.h"

@@ -18,7 +18,8 @@ static const size_t metrics_limit = (size_t)1 << 32;
 
 /* ---- opening ---- */
 
-/* Moves a file with rows out of the way; other files than ours stay where they are, and are refused later. */
+/* Moves a file of ours that has rows out of the way; any other file stays where it is, and is refused
+ * later. */
 static int set_aside(const char *path, const char *text, const struct notes *notes, struct err *e)
 {
     size_t n = strlen(header);

@@ -1,5 +1,6 @@
-/* The metrics CSV: one row per iteration and per validation. What a row has no value for is empty; `images`
- * are those trained on so far, `ce` is of the training mini-batches, `valid_ce` of the validation set. */
+/* The metrics CSV: one row per iteration and per validation. A column for which a row has no value is empty;
+ * `images` counts those trained on so far, `ce` is of the training mini-batches, `valid_ce` of the validation
+ * set. */
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
 #include <stdint.h>

@@ -30,7 +30,7 @@ static void fill_normalisation(const struct net_config *c, struct augment *a)
     }
 }
 
-/* pjreddie's: a ratio of the side goes before pixels; without either, from once to twice the side. */
+/* pjreddie's rule: a ratio of the side goes before pixels; without either, it is `times` the side. */
 static int crop_side(double ratio, int pixels, int side, int times)
 {
     if (ratio > 0) return (int)(ratio * side);

@@ -11,7 +11,7 @@
 #include "train/lock.h"
 
 enum { SAVE_EVERY = 100, STUCK_LIMIT = 200, THROUGHPUT_WINDOW = 32, MOST_PENDING = 16 };
-static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is no chance */
+static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is better than guessing */
 
 /* An iteration that was submitted and not yet reported. */
 struct pending {
@@ -33,11 +33,11 @@ struct trainer {
     int saved; /* this run has written files.path[LAST] */
     struct metrics metrics;
     struct progress p;
-    struct pending pending[MOST_PENDING]; /* the last ones of p.iteration */
+    struct pending pending[MOST_PENDING]; /* the latest, up to p.iteration */
     int npending;
     double began;         /* when the first of them was submitted */
     uint64_t reported;    /* iterations of this run */
-    double per_iteration; /* seconds, loading included and validation not: a mean over the latest */
+    double per_iteration; /* seconds, with loading but without validation: a mean over the latest */
     double valid_seconds; /* of the last validation */
 };
 
@@ -92,7 +92,7 @@ static int start_position(struct trainer *t, struct err *e)
     return t->o->weights ? start_from_weights(t, e) : OK;
 }
 
-/* Packed images that are only moved may stay on the device: then the loader tells how they are moved. */
+/* Packed images that are only moved may stay on the device; the loader then says only how to move them. */
 static int keep_images(struct trainer *t, struct loader_options *l, struct err *e)
 {
     const struct dataset *d = t->train;
@@ -139,8 +139,9 @@ static int nothing_to_do(const struct trainer *t, struct err *e)
 {
     const char *resume = t->o->resume;
     if (resume && access(t->files.path[FINAL], F_OK)) TRY(save_weights(t, t->files.path[FINAL], e));
-    note(&t->net->notes, "%s at iteration %llu of %d; %sraise %s", resume ? "the state is" : "weights are",
-         (unsigned long long)t->p.iteration, t->net->config.max_batches, resume ? "" : "use -clear or ",
+    note(&t->net->notes, "%s at iteration %llu of %d, where training ends: %sraise %s",
+         resume ? "the state is" : "weights are", (unsigned long long)t->p.iteration,
+         t->net->config.max_batches, resume ? "" : "use -clear or ",
          lost_patience(t) ? "patience" : "max_batches");
     return OK;
 }
@@ -232,10 +233,10 @@ static double eta(const struct trainer *t, uint64_t iteration)
     return left * t->per_iteration + validations * t->valid_seconds;
 }
 
-/* Warns once when the CE, smoothed, has stayed within 1 % of ln K or above for STUCK_LIMIT iterations in
- * which the match was at work. Iterations whose lambda is higher than ever before do not count: that is the
- * warm-up, in which lambda rises; nor do those without a match, as with every=k. warmup=auto takes lambda
- * back to 0 when what was learnt is lost: then those count too. */
+/* Warns once when, for STUCK_LIMIT iterations with a match, the smoothed CE has stayed within 1 % of ln K or
+ * above. An iteration without a match (every=k) does not count, nor does one whose lambda is higher than ever
+ * before: the warm-up is still raising it. warmup=auto takes lambda back to 0 when what was learnt is lost;
+ * such iterations do count. */
 static void watch_collapse(struct trainer *t, const struct train_line *l)
 {
     struct progress *p = &t->p;
@@ -313,7 +314,7 @@ static int iterate(struct trainer *t, struct err *e)
     return OK;
 }
 
-/* No more may be submitted before they are reported. */
+/* No further iteration may be submitted before these are reported. */
 static int pending_full(const struct trainer *t)
 {
     return t->npending && t->npending >= step_max_in_flight(t->pending[t->npending - 1].program);
@@ -321,8 +322,8 @@ static int pending_full(const struct trainer *t)
 
 /* ---- saving ---- */
 
-/* Metrics first: rows up to the state's iteration are then there when it is resumed. Losing them costs no
- * weights. */
+/* Metrics first, so that a run resumed from the state finds the rows up to its iteration. Failing to write
+ * them does not keep the weights from being saved. */
 static int save_last(struct trainer *t, struct err *e)
 {
     struct err lost = { 0 };
@@ -436,7 +437,7 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
     struct err failed = { 0 };
     int rc = validation_due(t) ? validate(t, e) : OK;
     if (!rc && lost_patience(t)) {
-        note(&t->net->notes, "patience=%d: so many validations were no better than the best: training ends",
+        note(&t->net->notes, "patience=%d: training ends after that many validations without a new best",
              t->net->config.patience);
         *ending = 1;
     }
@@ -458,7 +459,7 @@ static int run(struct trainer *t, struct err *e)
         int due = ending || validation_due(t) || saving_due(t);
         if (!due && !pending_full(t)) continue;
         rc = drain(t, e);
-        /* The last update can be the one that overflows; no later iteration stumbles over it. */
+        /* The last update may be the one that overflows, and no later iteration would notice. */
         if (!rc && due) rc = net_check_finite(t->net, e);
         if (rc) return give_up(t, rc, e);
         if (due) TRY(validate_and_save(t, &ending, e));

@@ -26,7 +26,8 @@ struct train_options {
     const char *base;    /* of the files in the backup folder: cfg's name up to the first dot */
     const char *backup;  /* exists (folder_prepare) */
     const char *weights; /* start from these, or NULL */
-    int finetune;        /* of another number of classes: their last layer starts anew, iterations from 0 */
+    int finetune; /* the weights may be for another number of classes: the last layer starts anew, iterations
+                     from 0 */
     const char *resume;  /* a state file, or NULL */
     const char *metrics; /* CSV; NULL: BACKUP/BASE_metrics.csv */
     int clear;           /* count iterations from 0 again */
@@ -35,9 +36,9 @@ struct train_options {
     volatile sig_atomic_t *stop; /* set by a signal handler: finish this iteration, save, return; or NULL */
 };
 
-/* Runs to max_batches. net is open; train and valid are open datasets (valid NULL: no validation). With
- * weights or a state that are there already, it notes so and returns OK without writing weights. One run at a
- * time may write into a backup folder under one base. */
+/* Runs to max_batches, or out of patience. net is open; train and valid are open datasets (valid NULL: no
+ * validation). Weights or a state that are at the end already are noted, and it returns OK without training.
+ * Only one run at a time may write into a backup folder under one base. */
 int trainer_run(struct net *, const struct data_file *, const struct dataset *train,
                 const struct dataset *valid, const struct train_options *, const struct train_hooks *,
                 struct err *);

@@ -25,7 +25,7 @@ opens() { # opens WHAT FLAG...
 }
 
 everywhere() {
-    says "several GPUs" "takes one GPU so far" ops good.cfg -gpus 0,1
+    says "several GPUs" "uses one GPU for now" ops good.cfg -gpus 0,1
     says "a GPU that is no number" "-i one: expected the number of a GPU" ops good.cfg -i one
     says "a GPU below 0" "-i -1: expected the number of a GPU" ops good.cfg -i -1
     says "two GPUs" "-gpus 1 contradicts GPU 0" ops good.cfg -i 0 -gpus 1
@@ -35,7 +35,7 @@ everywhere() {
     says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
     says "a precision that ref does not have" "precision bf16: device ref computes in fp32 only: bf16 needs a GPU$" ops good.cfg -device ref -precision bf16
     says "a precision that the CPU does not have" "computes in fp32 only" ops good.cfg -nogpu -precision tf32
-    says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: take a GPU, or -precision fp32$" ops rounded.cfg -nogpu
+    says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: use a GPU, or -precision fp32$" ops rounded.cfg -nogpu
     says "a number that no device has" "expected a number after ':'" ops good.cfg -device ref:4294967296
     says "a device that only begins like one" "'c' is not one of those built in" ops good.cfg -device c
     says "a misspelt flag" "did you mean -deterministic" ops good.cfg -determinstic

@@ -142,7 +142,7 @@ refused() { # refused WHAT WORDS COMMAND...
     fi
     check "$what: leaves no file" sh -c "! ls | grep -E 'tmp-|^new'"
 }
-refused "no -out" "give a file, as in -out features.npy" \
+refused "no -out" "name a file to write, as in -out features.npy" \
     "$DARKNET" classifier features mini.data plain.cfg backup/plain_final.weights
 refused "another ending" "ends in .npy" "$DARKNET" classifier features mini.data plain.cfg backup/plain_final.weights -out new
 refused "an ending alone" "ends in .npy" "$DARKNET" classifier features mini.data plain.cfg backup/plain_final.weights -out .npy

@@ -23,7 +23,7 @@ check "it prepares" prepare "my pets/"
 cp out first.out
 check "counts of a class" row "it's a #dog" 5 1
 check "counts of all" row all 15 3
-check "what is left out" grep -qF "left out: hidden (1), not images by their names (1), first '$work/my pets/cat/read me.txt'" out
+check "what is left out" grep -qF "left out: hidden (1), not named like images (1), first '$work/my pets/cat/read me.txt'" out
 check "no remark" test ! -s err
 check "no temporary files" test "$(ls | grep -c 'my pets\.')" = 5
 check "lists are absolute" test "$(grep -c "^$work/my pets/" 'my pets.train.list')" = 15
@@ -94,7 +94,7 @@ check "its training images" row ant 6 0
 check "its validation images" row bee 6 6
 check "a class without validation images is pointed out" grep -q "^warning: .*split/test has no image of class 'ant'" err
 check "so is what is left out" grep -q "split/more is left out" err
-check "a link to the folder is counted" grep -q "links to a folder around them (1)" out
+check "a link to the folder is counted" grep -q "links to a folder that holds them (1)" out
 
 # A split is known by its content, whatever its names and case.
 names() { # names TRAIN VALID [OTHER]: sets of these names are found, the other one is left out

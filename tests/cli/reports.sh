@@ -55,7 +55,7 @@ for flag in -finetune -partial; do
     check "train $flag: says what starts anew" says 'the last layer has 5 outputs in the file, 3 here: it starts anew'
     check "train $flag: from iteration 1" grep -q '^1, ' out
 done
-check "-finetune without weights" refuses 'give the weights' classifier train mini.data big.cfg -finetune
+check "-finetune without weights" refuses 'name the weights' classifier train mini.data big.cfg -finetune
 check "partial cuts what is whole" run partial big.cfg backup/five_final.weights backbone.weights 2
 run partial five.cfg backup/five_final.weights backbone2.weights 2
 check "partial: the same as with the cfg of the file" cmp backbone.weights backbone2.weights

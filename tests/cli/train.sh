@@ -60,10 +60,10 @@ check "itra: rows of a pair" grep -q '3 rows against 3, 1.0 against 1.0 per clas
 check "itra: a warning about few rows names the keys" grep -q 'match=class.*average=present' itra.err
 
 check "weights go on counting" run again plain.cfg plain/plain_final.weights
-check "at the end already: said so" grep -q 'iteration 20 of 20; use -clear or raise max_batches' again.err
+check "at the end already: said so" grep -q 'iteration 20 of 20, where training ends: use -clear or raise max_batches' again.err
 check "at the end already: nothing is written, and no lock left" test -z "$(ls again)"
 run plain plain.cfg -resume plain/plain_last.state
-check "a state at the end already: raise max_batches" grep -q 'iteration 20 of 20; raise max_batches' plain.err
+check "a state at the end already: raise max_batches" grep -q 'iteration 20 of 20, where training ends: raise max_batches' plain.err
 check "-clear counts from 0" run clear plain.cfg plain/plain_final.weights -clear
 check "-clear trains 20 iterations" test "$(grep -cE "$line" clear.out)" = 20
 run more plain.cfg plain/plain_final.weights -set net.max_batches=22
@@ -196,9 +196,9 @@ check "all of them" test "$(grep -c '^train,' hung/plain_metrics.csv.2)" = 20
 sed "s|^train.*|train = $work/turned.list|;s|^backup.*|backup = plain|" mini.data >turned.data
 tac train.list >turned.list
 "$DARKNET" classifier train turned.data plain.cfg -resume plain/plain_last.state -set net.max_batches=21 >/dev/null 2>turned.err
-check "other training images are pointed out" grep -q 'training images are not those of this state' turned.err
+check "other training images are pointed out" grep -q 'training images have changed since this state' turned.err
 run plain plain.cfg -resume plain/plain_last.state -set net.max_batches=22
-check "the images of the last run are those that count" grep -q 'training images are not' plain.err
+check "the images of the last run are those that count" grep -q 'training images have changed' plain.err
 run plain plain.cfg -resume plain/plain_last.state -set net.max_batches=23
 check "the same images are not pointed out" lacks plain.err 'training images'
 
@@ -219,7 +219,7 @@ check "and said so" grep -q 'held.data: validation is on the 6 images held out o
 check "the same choice resumes" held 0 6 train -resume held/plain_last.state -set net.max_batches=21
 check "nothing is pointed out" lacks held.err 'training images are not'
 check "another choice resumes" held 1 6 train -resume held/plain_last.state -set net.max_batches=22
-check "it is pointed out" grep -q 'training images are not those of this state' held.err
+check "it is pointed out" grep -q 'training images have changed since this state' held.err
 held 1 5 train -resume held/plain_last.state -set net.max_batches=23
 check "another number is an error" grep -q '^darknet: .*training images 12, this run has 13' held.err
 

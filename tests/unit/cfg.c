@@ -94,14 +94,14 @@ static void refusals(void **state)
     (void)state;
     bad("", "a.cfg: the file has no sections: it must begin with [net]");
     bad("# nothing\n\n", "no sections");
-    bad("\n\nbatch=1\n[net]\n", "a.cfg:3: 'batch=1' stands outside a section");
+    bad("\n\nbatch=1\n[net]\n", "a.cfg:3: 'batch=1' is outside any section");
     bad("[conv]\n[net]\n", "a.cfg:1: the first section must be [net] or [network], not [conv]");
     bad("[Net]\n", "not [Net]");
     bad("[net]\nbatch\n", "a.cfg:2: expected key=value, got 'batch'");
     bad("[net]\nbatch=\n", "a.cfg:2: expected key=value, got 'batch='");
     bad("[net]\nbatch= \t\n", "a.cfg:2: expected key=value");
     bad("[net]\n=2\n", "a.cfg:2: expected key=value, got '=2'");
-    bad("[net]\n[conv\n", "a.cfg:2: expected a section name in brackets, as [net], got '[conv'");
+    bad("[net]\n[conv\n", "a.cfg:2: expected a section name in brackets, such as [net], got '[conv'");
     bad("[]\n", "a.cfg:1: expected a section name");
     bad("[\n", "a.cfg:1: expected a section name");
     bad("[net]x\n", "a.cfg:1: expected a section name");

@@ -318,10 +318,9 @@ static void too_large_is_refused_before_memory_is_asked_for(void **state)
         if (enough)
             ok(program_open(&t.p, t.net, &d, &e), &e);
         else
-            refused(
-                program_open(&t.p, t.net, &d, &e), E_MEM, &e,
-                "tiny.cfg: a mini-batch of 4 needs 0 MiB, most in use at layer 0, [convolutional] in line 6, "
-                "and 0 MiB are free, enough for one of 3: lower batch");
+            refused(program_open(&t.p, t.net, &d, &e), E_MEM, &e,
+                    "tiny.cfg: a mini-batch of 4 needs 0 MiB (peak at layer 0, [convolutional] in line 6), "
+                    "but 0 MiB are free, enough for 3: lower batch");
         assert_int_equal(poor_asked > 0, enough);
         if (enough) {
             tiny_close(&t);
@@ -393,9 +392,9 @@ static void opens_for_training(const char *cfg, const char *refusal)
 static void losses_out_of_place(void **state)
 {
     (void)state;
-    bad(NET(4) CONV(2) HEAD "[itra]\n", "[itra] must stand before the classifier");
-    bad(NET(4) CONV(2) HEAD "[itra]\n[cost]\n", "[itra] must stand before the classifier");
-    bad(NET(4) CONV(2) HEAD "[center]\n", "[center] must stand before the classifier");
+    bad(NET(4) CONV(2) HEAD "[itra]\n", "[itra] must come before the classifier");
+    bad(NET(4) CONV(2) HEAD "[itra]\n[cost]\n", "[itra] must come before the classifier");
+    bad(NET(4) CONV(2) HEAD "[center]\n", "[center] must come before the classifier");
     bad(NET(4) "[itra]\n" CONV(2) HEAD, "[itra] no layer that learns comes before it");
     bad(NET(4) CONV(2) "[cost]\n" CONV(2) HEAD, "[cost] must be the last layer");
     opens_for_training(NET(4) CONV(2), "is the last layer, so there is no loss to train on");

@@ -156,7 +156,7 @@ static void unknown_keys(void **state)
     assert_string_equal(heard, "a.cfg:4: unused key 'coutn' in [thing]; did you mean count?\n"
                                "a.cfg:5: unused key 'zzzzzz' in [thing]\n"
                                "a.cfg:6: unused key 'extrra' in [thing]; did you mean extra?\n"
-                               "a.cfg:7: [thing] count= stands in line 3 too: that one counts\n");
+                               "a.cfg:7: [thing] count= is in line 3 already, and that one counts\n");
     ok(options_unused(tables, 0, "a.cfg", &cfg->section[1], NULL, &e), &e); /* nobody listens */
     refused(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), E_CFG, &e,
             "a.cfg:4: [thing] has no key 'coutn'; did you mean count? (see: darknet help thing)");
@@ -164,7 +164,7 @@ static void unknown_keys(void **state)
     ok(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), &e);
     filled("count=1\ncount=4");
     refused(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), E_CFG, &e,
-            "a.cfg:4: [thing] count= stands in line 3 too: keep one of them");
+            "a.cfg:4: [thing] count= is in line 3 already: keep one of them");
     ok(cfg_override(cfg, "thing.count=2", &e), &e); /* says which counts */
     ok(options_unused(tables, 1, "a.cfg", &cfg->section[1], &notes, &e), &e);
 }

@@ -201,7 +201,7 @@ static void numbers_that_cannot_be(void **state)
         struct image f = file_of(0, 2, 77, 1, FLOATS);
         int layers;
         memcpy(f.bytes + HEADER + 4 * i, &bad[i % 3], 4);
-        refused(load(&f, 0, &layers, &e), E_FORMAT, &e, "these weights are damaged");
+        refused(load(&f, 0, &layers, &e), E_FORMAT, &e, "the file is damaged");
         for (int k = 0; k < PARAMS; k++) is_untouched(k);
     }
     for (int i = 0, refusals = 0; i <= FLOATS; i++) {

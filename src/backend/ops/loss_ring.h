@@ -1,4 +1,4 @@
-/* A ring of losses on a device that works on its own, so that the host can read them later. Where a backend
+/* A ring of losses on an asynchronous device, so that the host can read them later. Where a backend
  * has none, operations have finished when they return. */
 #ifndef BACKEND_OPS_LOSS_RING_H
 #define BACKEND_OPS_LOSS_RING_H
