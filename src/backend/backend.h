@@ -71,7 +71,7 @@ struct step_state {
     double rate;        /* of the update, before the layers' own factors */
     double v_share,
         s_share; /* Adam: how much of a mean its moments hold after t updates, 1 - B1^t and 1 - B2^t */
-    /* Devices that work on their own keep the rest themselves from step to step. */
+    /* Asynchronous devices keep the rest themselves from step to step. */
     double ce_sum;     /* of the sub-mini-batches of this iteration so far */
     double ce_average; /* running mean of the CE before this iteration; < 0: none yet */
     int stop;          /* STOP_ bits: something was not finite, so there are no more updates */

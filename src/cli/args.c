@@ -250,7 +250,7 @@ static int choose_device(struct cli *c, struct err *e)
     if (c->gpu && c->nogpu)
         return fail(e, E_ARG, "-nogpu contradicts -i and -gpus (GPU %d): give one of them", c->gpu - 1);
     if (c->gpu && c->device)
-        return fail(e, E_ARG, "-device %.60s beside -i or -gpus (GPU %d): give one of them", c->device,
+        return fail(e, E_ARG, "-device %.60s contradicts -i and -gpus (GPU %d): give one of them", c->device,
                     c->gpu - 1);
     if (c->nogpu && c->device && !names_cpu(c->device))
         return fail(e, E_ARG, "-nogpu contradicts -device %.60s: give one of them", c->device);

@@ -112,7 +112,7 @@ struct session {
     struct data_file *data;        /* NULL without a data file */
     struct augment augment;        /* what the cfg asks for; with a data file only */
     struct program *program;       /* NULL until opened */
-    struct dataset *train, *valid; /* the same */
+    struct dataset *train, *valid; /* NULL until opened */
 };
 /* data may be NULL; else the net must take images and have as many outputs as the data file has classes.
  * session_close also after a failure. */

@@ -13,12 +13,12 @@
 
 struct prediction;
 
-/* What a command prints of an image, and what the net is shown. */
+/* What a command prints for an image, and which view of it the net gets. */
 struct form {
     const char *command;
     enum view view;
     void (*print)(struct prediction *, const char *path);
-    int of_test; /* without images, those of test= */
+    int of_test; /* if no image is named, takes those of test= */
 };
 
 struct prediction {

@@ -22,7 +22,7 @@ struct validation {
     int top;
     int seen, right1, rightk; /* images so far */
     int views;                /* of each image, whose probabilities are averaged */
-    float *sum;               /* of them so far: images x classes; NULL with one view */
+    float *sum;               /* of the probabilities so far: images x classes; NULL with one view */
     uint8_t *unreadable;      /* with several views: by image */
     struct tally *tally;      /* by class */
     struct file csv;
@@ -100,7 +100,7 @@ static int evaluate_views(struct validation *v, struct eval_options *o, struct v
     l->top1 = (double)v->right1 / d->n;
     l->topk = (double)v->rightk / d->n;
     l->ce = ce / (d->n - l->unreadable);
-    l->compactness = -1; /* of one view it would be */
+    l->compactness = -1; /* it would be of one view only */
     l->seconds = seconds;
     return OK;
 }
@@ -282,7 +282,7 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     return c->errors ? write_mistakes(v, c->errors, e) : OK;
 }
 
-/* Of Darknet, which gives a net other inputs than it is described for. */
+/* validfull and validmulti: Darknet's give the net inputs of other sizes than its cfg says. */
 int cli_valid_size(const struct cli *c, struct err *e)
 {
     return fail(e, E_ARG,

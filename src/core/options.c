@@ -110,8 +110,8 @@ int options_fill(void *self, const struct key *keys, const char *path, struct cf
     return OK;
 }
 
-/* Of two equal keys the first counts, which is hardly what the author of the second meant. A key that -set
- * has overridden is meant as it is. */
+/* Of two equal keys the first counts, which is hardly what the author of the second meant. No complaint where
+ * -set has overridden it. */
 static int twice(int strict, const char *path, const struct cfg_section *s, int i, const struct notes *notes,
                  struct err *e)
 {

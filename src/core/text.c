@@ -78,7 +78,7 @@ static size_t distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-/* The distance of a name that `word` may be meant to be, up to a third of its letters (at least 1) being
+/* The edit distance of a name that `word` may misspell, with at most a third of its letters (at least 1)
  * wrong; else SIZE_MAX. */
 static size_t distance_if_meant(const char *word, const char *name)
 {

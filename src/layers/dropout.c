@@ -1,5 +1,5 @@
 /* [dropout]: in training each value becomes 0 with probability p and is scaled by 1 / (1 - p) otherwise; with
- * dropblock=1, blocks of pixels do. */
+ * dropblock=1, blocks of pixels become 0 instead. */
 #include <math.h>
 #include "backend/ops/dropblock.h"
 #include "backend/ops/dropout.h"
@@ -15,11 +15,11 @@ struct dropout {
 static const struct key keys[] = {
     REAL_KEY(dropout, probability, 0.5, 0, 0.999, "probability that a value is dropped"),
     INT_KEY(dropout, dropblock, 0, 0, 1,
-            "1: blocks of pixels are dropped, after 85% of max_batches as often and as large "
-            "as given, before that less"),
+            "1: drop blocks of pixels; their size and probability grow until 85% of max_batches"),
     REAL_KEY(dropout, dropblock_size_abs, 0, 0, 1 << 12,
              "height and width of a block (0: dropblock_size_rel, or 7)"),
-    REAL_KEY(dropout, dropblock_size_rel, 0, 0, 1, "the same as a part of the map's height and width"),
+    REAL_KEY(dropout, dropblock_size_rel, 0, 0, 1,
+             "height and width of a block, as a share of the shorter side of the map"),
     { 0 },
 };
 

@@ -51,7 +51,7 @@ int config_read(struct net_config *, struct cfg *, const struct backend *, const
 
 /* Is the input an image, with height and width, or just a list of numbers (inputs=)? */
 static inline int config_is_image(const struct net_config *c) { return c->height && c->width && c->channels; }
-/* The shape of so many rows of input. */
+/* The shape of `rows` rows of input. */
 static inline struct shape config_shape(const struct net_config *c, int rows)
 {
     return config_is_image(c) ? (struct shape){ rows, c->channels, c->height, c->width }

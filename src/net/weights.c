@@ -196,7 +196,7 @@ struct state_head {
     uint64_t params, seen, kind;
     double ce_average;
 };
-enum { WITH_ADAM = 256 }; /* of kind, besides the bytes of a number: moments_from follows the head */
+enum { WITH_ADAM = 256 }; /* part of kind, added to the bytes of a number: moments_from follows the head */
 
 static uint64_t kind_of(const struct net *n) { return sizeof(real) + (n->config.adam ? WITH_ADAM : 0); }
 

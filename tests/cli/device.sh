@@ -30,7 +30,7 @@ everywhere() {
     says "a GPU below 0" "-i -1: expected the number of a GPU" ops good.cfg -i -1
     says "two GPUs" "-gpus 1 contradicts GPU 0" ops good.cfg -i 0 -gpus 1
     says "a GPU and none" "-nogpu contradicts -i" ops good.cfg -i 0 -nogpu
-    says "a GPU and the CPU" "-device ref beside -i" ops good.cfg -device ref -i 0
+    says "a GPU and the CPU" "-device ref contradicts -i" ops good.cfg -device ref -i 0
     says "no GPU and one" "-nogpu contradicts -device cuda:0" ops good.cfg -nogpu -device cuda:0
     says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
     says "a precision that ref does not have" "precision bf16: device ref computes in fp32 only: bf16 needs a GPU$" ops good.cfg -device ref -precision bf16

@@ -28,7 +28,7 @@ struct optim_ops {
     int (*update)(const struct op_plan *, const struct step_state *);
     /* *bad (host): the first item whose gradient is not finite, or -1. */
     int (*check)(const struct op_plan *, int *bad);
-    /* For devices that work on their own: the same without the host. Sets stop; update then does nothing. */
+    /* For asynchronous devices: the same without the host. Sets stop; update then does nothing. */
     int (*guard)(const struct op_plan *, struct step_state *);
 };
 
