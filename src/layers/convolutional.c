@@ -4,9 +4,11 @@
 #include <math.h>
 #include "backend/ops/conv.h"
 #include "backend/ops/norm.h"
+#include "net/blur.h"
 
 struct convolutional {
     struct linear linear; /* first: see linear.h */
+    struct blur blur;
     int filters, size, stride, stride_x, stride_y, dilation, pad, padding, groups, batch_normalize,
         activation;
 };
@@ -20,6 +22,7 @@ static const struct key keys[] = {
     INT_KEY(convolutional, dilation, 1, 1, 1 << 12, "step from one cell of the window to the next"),
     INT_KEY(convolutional, pad, 0, -(1 << 20), 1 << 20, "not 0: padding is size/2, whatever padding= says"),
     INT_KEY(convolutional, padding, 0, 0, 1 << 12, "zeros added on each side, times dilation"),
+    BLUR_KEY(convolutional),
     INT_KEY(convolutional, groups, 1, 1, 1 << 20,
             "groups of channels that are convolved apart (as many as channels: depthwise)"),
     INT_KEY(convolutional, batch_normalize, 0, 0, 1, "1: batch normalisation instead of a bias"),
@@ -38,8 +41,12 @@ static const char *const examples[] = {
     "filters=4\nsize=3\npad=1\ndilation=2\nbatch_normalize=1\nactivation=leaky",
     "filters=4\nsize=2\npadding=1\ndilation=3\nstride_x=2\nactivation=relu",
     "filters=4\nsize=3\nstride=2\nstride_y=1\npad=1\ngroups=2\nactivation=mish",
+    "filters=4\nsize=3\nstride=2\npad=1\nbatch_normalize=1\nactivation=mish\nantialiasing=1",
+    "filters=4\nsize=3\nstride=2\nstride_x=3\npad=1\nactivation=relu\nantialiasing=2",
     NULL,
 };
+
+static int stride(const struct convolutional *s, int of_axis) { return of_axis > 0 ? of_axis : s->stride; }
 
 /* The window and its steps. AlexeyAB's Darknet dilates the padding too, which keeps the size of the map where
  * size is odd and pad=1. Elsewhere its output has the size that it would have without dilation, and is wrong;
@@ -51,8 +58,8 @@ static struct linear_desc geometry(const struct layer *l)
     return (struct linear_desc){ .in = &l->in[0]->x,
                                  .size = s->size,
                                  .dilation = dilation,
-                                 .stride_y = s->stride_y > 0 ? s->stride_y : s->stride,
-                                 .stride_x = s->stride_x > 0 ? s->stride_x : s->stride,
+                                 .stride_y = s->blur.antialiasing ? 1 : stride(s, s->stride_y),
+                                 .stride_x = s->blur.antialiasing ? 1 : stride(s, s->stride_x),
                                  .pad = (s->pad ? s->size / 2 : s->padding) * dilation,
                                  .groups = s->groups };
 }
@@ -72,7 +79,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
         return layer_fail(l, e, "groups=%d must divide the %d input channels and filters=%d", s->groups, in.c,
                           s->filters);
     *out = (struct shape){ in.n, s->filters, last_y / d.stride_y + 1, last_x / d.stride_x + 1 };
-    return OK;
+    return blur_shape(&s->blur, l, stride(s, s->stride_y), stride(s, s->stride_x), out, e);
 }
 
 /* Weights of one filter: size x size x channels / groups. */
@@ -92,19 +99,33 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.spread = sqrt(2.0 / (double)window(l));
     s->linear.norm = s->batch_normalize;
     s->linear.activate.act = (enum act)s->activation;
-    return linear_build(l, b, e);
+    return blur_build(&s->blur, l, b, linear_build, e);
+}
+
+static int forward(struct layer *l, const struct pass *p)
+{
+    struct convolutional *s = l->self;
+    return blur_forward(&s->blur, l, p, linear_forward);
+}
+
+static int backward(struct layer *l, const struct pass *p)
+{
+    struct convolutional *s = l->self;
+    return blur_backward(&s->blur, l, p, linear_backward);
 }
 
 static int takes_sum(const struct layer *l, enum act act)
 {
     const struct convolutional *s = l->self;
     const struct norm_ops *norm = l->be->ops->norm;
-    return s->batch_normalize && s->activation == ACT_LINEAR && norm->adds && norm->adds(act);
+    return s->batch_normalize && !s->blur.antialiasing && s->activation == ACT_LINEAR && norm->adds &&
+           norm->adds(act);
 }
 
 static double flops(const struct layer *l)
 {
-    return 2.0 * (double)window(l) * (double)shape_row(l->out->x.shape);
+    const struct convolutional *s = l->self;
+    return 2.0 * (double)window(l) * (double)shape_row(s->blur.sharp.x.shape);
 }
 
 const struct layer_ops layer_convolutional = {
@@ -118,8 +139,8 @@ const struct layer_ops layer_convolutional = {
     .shape = shape,
     .build = build,
     .refresh = linear_refresh,
-    .forward = linear_forward,
-    .backward = linear_backward,
+    .forward = forward,
+    .backward = backward,
     .flops = flops,
     .takes_sum = takes_sum,
 };

@@ -1,16 +1,21 @@
-/* [maxpool]: the largest value of each window. */
-#include "backend/ops/pool.h"
-#include "net/layer.h"
+/* [maxpool]: the largest value of each window, or with maxpool_depth=1 of channels at one pixel: output g is
+ * the maximum of the channels g, g + out_channels, g + 2 out_channels ... */
+#include "backend/ops/maxout.h"
+#include "net/blur.h"
+#include "net/pooling.h"
 
 struct maxpool {
-    int stride, size, padding;
-    struct buffer *kept;
+    struct pooling pooling; /* first: see pooling.h */
+    struct blur blur;
+    int maxpool_depth, out_channels;
 };
 
 static const struct key keys[] = {
-    INT_KEY(maxpool, stride, 1, 1, 1 << 12, "step between windows"),
-    INT_KEY(maxpool, size, 0, 0, 1 << 12, "height and width of the window (0: as stride)"),
-    INT_KEY(maxpool, padding, -1, -1, 1 << 12, "padding of both sides together (-1: size-1)"),
+    POOLING_KEYS,
+    BLUR_KEY(maxpool),
+    INT_KEY(maxpool, maxpool_depth, 0, 0, 1,
+            "1: the largest of every out_channels-th channel, not of a window"),
+    INT_KEY(maxpool, out_channels, 1, 1, 1 << 20, "output channels of maxpool_depth=1"),
     { 0 },
 };
 
@@ -20,61 +25,63 @@ static const char *const examples[] = {
     "size=2\nstride=1",
     "size=3\nstride=1\npadding=0",
     "size=3\nstride=2\npadding=1",
+    "size=3\nstride_x=2\nstride_y=1",
+    "size=2\nstride=2\nantialiasing=1",
+    "size=3\nstride=2\nstride_y=1\nantialiasing=2",
+    "maxpool_depth=1\nout_channels=3",
     NULL,
 };
 
-/* Windows along an axis of n pixels; window i starts at i * stride - pad/2. */
-static int windows(int n, const struct pool_desc *d) { return (n + d->pad - d->size) / d->stride + 1; }
-
-/* Does the last window have a pixel inside the map? */
-static int last_inside(int n, const struct pool_desc *d)
-{
-    return (windows(n, d) - 1) * d->stride - d->pad / 2 < n;
-}
-
-static struct pool_desc describe(const struct layer *l)
-{
-    const struct maxpool *s = l->self;
-    int size = s->size ? s->size : s->stride, pad = s->padding < 0 ? size - 1 : s->padding;
-    return (struct pool_desc){ &l->in[0]->x, POOL_MAX, size, s->stride, pad, l->train, l->rows_back };
-}
-
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
-    struct shape in = l->in[0]->x.shape;
-    struct pool_desc d = describe(l);
-    if (in.h + d.pad < d.size || in.w + d.pad < d.size)
-        return layer_fail(l, e,
-                          "size=%d is larger than the padded map %dx%d: use a smaller size or more padding",
-                          d.size, in.w + d.pad, in.h + d.pad);
-    if (d.pad / 2 >= d.size || !last_inside(in.h, &d) || !last_inside(in.w, &d))
-        return layer_fail(l, e,
-                          "padding=%d leaves windows of size=%d outside the map %dx%d: use at most size-1",
-                          d.pad, d.size, in.w, in.h);
-    *out = (struct shape){ in.n, in.c, windows(in.h, &d), windows(in.w, &d) };
+    struct maxpool *s = l->self;
+    struct pool_desc d = pooling_describe(l, POOL_MAX, s->blur.antialiasing),
+                     strided = pooling_describe(l, POOL_MAX, 0);
+    if (!s->maxpool_depth) {
+        TRY(pooling_shape(l, &d, out, e));
+        return blur_shape(&s->blur, l, strided.stride_y, strided.stride_x, out, e);
+    }
+    *out = l->in[0]->x.shape;
+    if (s->blur.antialiasing)
+        return layer_fail(l, e, "maxpool_depth=1 takes no strides: remove antialiasing=%d",
+                          s->blur.antialiasing);
+    if (s->out_channels > out->c)
+        return layer_fail(l, e, "out_channels=%d: the input has %d channels", s->out_channels, out->c);
+    out->c = s->out_channels;
     return OK;
+}
+
+static int build_windows(struct layer *l, struct builder *b, struct err *e)
+{
+    const struct maxpool *s = l->self;
+    struct pool_desc d = pooling_describe(l, POOL_MAX, s->blur.antialiasing);
+    return pooling_build(l, b, &d, e);
 }
 
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct maxpool *s = l->self;
-    struct pool_desc d = describe(l);
-    TRY(l->be->ops->pool->plan(l->be, &d, &l->out->x, l->plan, e));
-    s->kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
+    if (!s->maxpool_depth) return blur_build(&s->blur, l, b, build_windows, e);
+    struct maxout_desc d = { &l->in[0]->x, l->train, l->rows_back };
+    TRY(l->be->ops->maxout->plan(l->be, &d, &l->out->x, l->plan, e));
+    s->pooling.kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
     return OK;
 }
 
 static int forward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return l->be->ops->pool->forward(l->plan, &p->context, l->in[0]->x.data, l->out->x.data, s->kept->data);
+    if (!s->maxpool_depth) return blur_forward(&s->blur, l, p, pooling_forward);
+    return l->be->ops->maxout->forward(l->plan, &p->context, l->in[0]->x.data, l->out->x.data,
+                                       s->pooling.kept->data);
 }
 
 static int backward(struct layer *l, const struct pass *p)
 {
     struct maxpool *s = l->self;
-    return l->be->ops->pool->backward(l->plan, &p->context, s->kept->data, l->out->g.data, l->in[0]->g.data,
-                                      l->add[0]);
+    if (!s->maxpool_depth) return blur_backward(&s->blur, l, p, pooling_backward);
+    return l->be->ops->maxout->backward(l->plan, &p->context, s->pooling.kept->data, l->out->g.data,
+                                        l->in[0]->g.data, l->add[0]);
 }
 
 const struct layer_ops layer_maxpool = {

@@ -38,7 +38,7 @@ struct pass {
     struct err *err;
 };
 
-enum { LAYER_PLANS = 3 };
+enum { LAYER_PLANS = 4 };
 
 struct layer {
     const struct layer_ops *ops;

@@ -62,7 +62,6 @@ const struct stock_key stock_keys[] = {
     { "", "dontsave", REFUSED, 0, "every layer is saved: use darknet partial to cut the file" },
     { "", "smooth", NOTHING, 0, NULL },
 
-    { "convolutional", "antialiasing", REFUSED, 0, "anti-aliased strides are not supported yet" },
     { "convolutional", "binary", REFUSED, 0, BITS },
     { "convolutional", "xnor", REFUSED, 0, BITS },
     { "convolutional", "bin_output", REFUSED, 0, BITS },
@@ -82,12 +81,7 @@ const struct stock_key stock_keys[] = {
     { "convolutional", "stream", NOTHING, 0, NULL },
     { "convolutional", "wait_stream", NOTHING, 0, NULL },
     { "connected", "flipped", REFUSED, 0, "transposed weights are not supported" },
-    { "maxpool", "stride_x", REFUSED, -1, "one stride for both axes is supported: write stride=" },
-    { "maxpool", "stride_y", REFUSED, -1, "one stride for both axes is supported: write stride=" },
-    { "maxpool", "maxpool_depth", REFUSED, 0, "maxima over channels are not supported yet" },
-    { "maxpool", "out_channels", NOTHING, 0, NULL }, /* of maxpool_depth */
     { "maxpool", "maxpool_zero_nonmax", REFUSED, 0, "a map of the maxima is not supported" },
-    { "maxpool", "antialiasing", REFUSED, 0, "anti-aliased strides are not supported yet" },
     { "softmax", "tree", REFUSED, -1, "class hierarchies are not supported" },
     { "cost", "ratio", REFUSED, 0, "a loss over a share of the outputs is not supported" },
     { "cost", "noobj", NOTHING, 0, NULL }, /* of detectors */
@@ -102,8 +96,6 @@ const struct stock_key stock_keys[] = {
 const struct stock_section stock_sections[] = {
     { "deconv", "transposed convolutions are not supported" },
     { "deconvolutional", "transposed convolutions are not supported" },
-    { "local_avg", "averages over windows are not supported yet" },
-    { "local_avgpool", "averages over windows are not supported yet" },
     { "lrn", "local response normalisation is not supported: use batch_normalize=1" },
     { "normalization", "local response normalisation is not supported: use batch_normalize=1" },
     { "local", "convolutions without shared weights are not supported yet" },

@@ -14,7 +14,7 @@ struct pool {
 static struct pool pool(enum pool_kind kind, int size, int stride, int pad, struct tensor in,
                         struct tensor out)
 {
-    struct pool t = { .d = { NULL, kind, size, stride, pad, 1, in.shape.n }, .in = in, .out = out };
+    struct pool t = { .d = { NULL, kind, size, stride, stride, pad, 1, in.shape.n }, .in = in, .out = out };
     for (int i = 0; i < MOST; i++) t.x[i] = (real)(i + 1), t.g[i] = 1;
     return t;
 }
@@ -80,6 +80,49 @@ static void max_ties_and_rows(void **state)
     op_destroy(&t.p);
 }
 
+static void strides(void **state)
+{
+    (void)state;
+    struct pool t = pool(POOL_MAX, 2, 2, 0, tensor(1, 1, 3, 4), tensor(1, 1, 2, 2));
+    t.d.stride_y = 1;
+    pool_run(&t);
+    SAME(t.y, 6, 8, 10, 12);
+    op_destroy(&t.p);
+}
+
+/* Of the cells inside: 1, 2 and 2 rows and columns of them here. */
+static void mean_by_hand(void **state)
+{
+    (void)state;
+    real gx[MOST];
+    struct pool t = pool(POOL_MEAN, 2, 2, 2, tensor(1, 1, 3, 3), tensor(1, 1, 2, 2));
+    pool_run(&t);
+    SAME(t.y, 1, 2.5, 5.5, 7);
+    assert_int_equal(t.p.kept_bytes, 0);
+    set(gx, 9, 1);
+    DONE(ops->pool->backward(&t.p, &context, NULL, t.g, gx, 1));
+    SAME(gx, 2, 1.5, 1.5, 1.5, 1.25, 1.25, 1.5, 1.25, 1.25);
+    op_destroy(&t.p);
+}
+
+/* Zeros outside have weight too. */
+static void blur_by_hand(void **state)
+{
+    (void)state;
+    real gx[MOST];
+    struct pool t = pool(POOL_BLUR, 3, 2, 2, tensor(1, 1, 3, 3), tensor(1, 1, 2, 2));
+    pool_run(&t);
+    SAME(t.y, (4 * 1 + 2 * 2 + 2 * 4 + 5) / 16., (2 * 2 + 4 * 3 + 5 + 2 * 6) / 16.,
+         (2 * 4 + 5 + 4 * 7 + 2 * 8) / 16., (5 + 2 * 6 + 2 * 8 + 4 * 9) / 16.);
+    DONE(ops->pool->backward(&t.p, &context, NULL, t.g, gx, 0));
+    SAME(gx, .25, .25, .25, .25, .25, .25, .25, .25, .25);
+    op_destroy(&t.p);
+    t = pool(POOL_BLUR, 2, 1, 0, tensor(1, 1, 2, 3), tensor(1, 1, 1, 2));
+    pool_run(&t);
+    SAME(t.y, 3, 4);
+    op_destroy(&t.p);
+}
+
 static void average_by_hand(void **state)
 {
     (void)state;
@@ -95,7 +138,9 @@ static void average_by_hand(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(max_by_hand), cmocka_unit_test(max_ties_and_rows),
-                                        cmocka_unit_test(average_by_hand) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(max_by_hand), cmocka_unit_test(max_ties_and_rows), cmocka_unit_test(average_by_hand),
+        cmocka_unit_test(strides),     cmocka_unit_test(mean_by_hand),      cmocka_unit_test(blur_by_hand)
+    };
     return RUN_REF(tests);
 }

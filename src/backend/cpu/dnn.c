@@ -359,9 +359,9 @@ int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dn
     dnnl_prop_kind_t kind = p->train ? dnnl_forward_training : dnnl_forward_inference;
     int block = p->layout ? p->layout->block : 1;
     dnnl_memory_desc_t x = tensor_in(p->in, block), y = tensor_in(p->out, block);
-    dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride + p->size - p->in.h - p->before;
-    dnnl_dim_t right = (dnnl_dim_t)(p->out.w - 1) * p->stride + p->size - p->in.w - p->before;
-    dnnl_dims_t stride = { p->stride, p->stride }, window = { p->size, p->size },
+    dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride_y + p->size - p->in.h - p->before;
+    dnnl_dim_t right = (dnnl_dim_t)(p->out.w - 1) * p->stride_x + p->size - p->in.w - p->before;
+    dnnl_dims_t stride = { p->stride_y, p->stride_x }, window = { p->size, p->size },
                 before = { p->before, p->before };
     dnnl_dims_t behind = { below > 0 ? below : 0, right > 0 ? right : 0 };
     dnnl_pooling_desc_t first, second;

@@ -64,7 +64,7 @@ struct dnn_pool {
     int train;
     struct shape in, out;
     const struct layout *layout; /* of x and y */
-    int size, stride;
+    int size, stride_y, stride_x;
     int before; /* rows above, and columns to the left of the map, that the first window covers */
 };
 int dnn_pool(struct primitive *, const struct cpu *, const struct dnn_pool *, enum pass_kind, struct err *);

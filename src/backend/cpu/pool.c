@@ -1,9 +1,11 @@
 #include "backend/ops/pool.h"
+#include <string.h>
 #include "dnn.h"
 
 struct pool {
     const struct cpu *cpu;
-    enum pool_kind kind;
+    struct pool_desc desc;
+    struct shape in_shape, out_shape;
     struct memory_format in;
     size_t rows, rows_back;
     struct primitive run, back; /* maxima */
@@ -21,7 +23,8 @@ static void release(void *self)
 static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct op_plan *p,
                     struct err *e)
 {
-    struct dnn_pool c = { d->train, d->in->shape, out->shape, d->in->layout, d->size, d->stride, d->pad / 2 };
+    struct dnn_pool c = { d->train, d->in->shape, out->shape,  d->in->layout,
+                          d->size,  d->stride_y,  d->stride_x, d->pad / 2 };
     TRY(dnn_pool(&s->run, s->cpu, &c, PASS_FORWARD, e));
     if (d->train) {
         p->kept_bytes = primitive_arg_bytes(&s->run, 2);
@@ -37,15 +40,59 @@ static int plan(struct backend *be, const struct pool_desc *d, struct tensor *ou
                 struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct pool), e));
-    TRY(format_tensor(out, d->kind == POOL_MAX ? d->in->layout : NULL, e));
+    TRY(format_tensor(out, d->kind == POOL_AVERAGE ? NULL : d->in->layout, e));
     struct pool *s = p->self;
     p->release = release;
     *s = (struct pool){ .cpu = cpu_of(be),
-                        .kind = d->kind,
+                        .desc = *d,
+                        .in_shape = d->in->shape,
+                        .out_shape = out->shape,
                         .in = format_of(d->in->shape, d->in->layout),
                         .rows = (size_t)d->in->shape.n,
                         .rows_back = (size_t)d->rows_back };
     return d->kind == POOL_MAX ? plan_max(s, d, out, p, e) : OK;
+}
+
+/* ---- weighted sums over windows: a plane is the block of channels that lies at each pixel ---- */
+
+struct sums {
+    const struct pool *s;
+    float *x, *y;
+    int back;
+};
+
+/* to += w * from, for the channels of a block. */
+CPU_CLONES static void add_scaled(size_t n, float w, const float *restrict from, float *restrict to)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) to[i] += w * from[i];
+}
+
+/* Window (oy, ox): y += weights * x, or x += weights * y. */
+static void add_window(const struct pool *s, int oy, int ox, float *x, float *y, int back)
+{
+    const struct pool_desc *d = &s->desc;
+    const struct shape in = s->in_shape;
+    const int top = oy * d->stride_y - d->pad / 2, left = ox * d->stride_x - d->pad / 2;
+    for (int i = top < 0 ? -top : 0; i < d->size && top + i < in.h; i++)
+        for (int j = left < 0 ? -left : 0; j < d->size && left + j < in.w; j++) {
+            float w = pool_weight(d, top, in.h, i) * pool_weight(d, left, in.w, j),
+                  *cell = x + ((size_t)(top + i) * (size_t)in.w + (size_t)(left + j)) * s->in.block;
+            add_scaled(s->in.block, w, back ? y : cell, back ? cell : y);
+        }
+}
+
+static void sum_planes(void *ctx, size_t first, size_t last)
+{
+    const struct sums *k = ctx;
+    const struct pool *s = k->s;
+    const size_t block = s->in.block, plane = shape_row(s->out_shape) / (size_t)s->out_shape.c * block;
+    for (size_t p = first; p < last; p++) {
+        float *x = k->x + p * s->in.hw * block, *y = k->y + p * plane;
+        if (!k->back) memset(y, 0, plane * sizeof *y);
+        for (int i = 0; i < s->out_shape.h; i++)
+            for (int j = 0; j < s->out_shape.w; j++, y += block) add_window(s, i, j, x, y, k->back);
+    }
 }
 
 /* ---- average over the map: dense n, c, 1, 1 on the other side ---- */
@@ -99,9 +146,15 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    void *kept)
 {
     const struct pool *s = p->self;
-    if (s->kind == POOL_MAX) return primitive_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
-    struct average k = { &s->in, x, y, 0 };
-    parallel_for(s->cpu, s->rows, 1, average_rows, &k);
+    if (s->desc.kind == POOL_MAX)
+        return primitive_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
+    if (s->desc.kind == POOL_AVERAGE) {
+        struct average k = { &s->in, x, y, 0 };
+        parallel_for(s->cpu, s->rows, 1, average_rows, &k);
+    } else {
+        struct sums k = { s, (float *)x, y, 0 };
+        parallel_for(s->cpu, s->rows * s->in.blocks, 1, sum_planes, &k);
+    }
     return OK;
 }
 
@@ -109,10 +162,16 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, int add)
 {
     const struct pool *s = p->self;
-    if (s->kind == POOL_AVERAGE) {
+    if (s->desc.kind == POOL_AVERAGE) {
         struct average k = { &s->in, gy, gx, add };
         parallel_for(s->cpu, s->rows_back, 1, spread_rows, &k);
         if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
+        return OK;
+    }
+    if (s->desc.kind != POOL_MAX) {
+        struct sums k = { s, gx, (float *)gy, 1 };
+        if (!add) memset(gx, 0, s->rows_back * s->in.row * sizeof(float));
+        parallel_for(s->cpu, s->rows_back * s->in.blocks, 1, sum_planes, &k);
         return OK;
     }
     void *to = add ? scratch_at(context->scratch, s->at_gx) : gx;

@@ -1,16 +1,14 @@
-/* Maximum over windows, average over the whole map: a thread takes V channels of a pixel. */
+/* Pooling: a thread takes V channels of a pixel. */
 #include "backend/ops/pool.h"
 #include "kernel.h"
 
-/* Windows of size x size start at i * stride - offset. */
 struct pool {
     const struct cuda *cu;
+    struct pool_desc desc;
     int bf16;
     unsigned V;
-    enum pool_kind kind;
-    size_t rows_back;
     struct shape in, out;
-    int size, stride, offset;
+    int offset; /* windows start at i * stride - offset */
     int narrow; /* places in a window fit in 8 bits; else they take 32 */
 };
 
@@ -48,11 +46,11 @@ DEVICE void window_max(int bf16, unsigned V, const struct pool *m, const void *x
                        float *best, unsigned *at)
 {
     const int top = y0 < 0 ? -y0 : 0, left = x0 < 0 ? -x0 : 0;
-    for (int i = top; i < m->size && y0 + i < m->in.h; i++)
-        for (int j = left; j < m->size && x0 + j < m->in.w; j++) {
+    for (int i = top; i < m->desc.size && y0 + i < m->in.h; i++)
+        for (int j = left; j < m->desc.size && x0 + j < m->in.w; j++) {
             float f[8];
             load(bf16, V, x, map + (size_t)((y0 + i) * m->in.w + x0 + j) * (unsigned)m->in.c, f);
-            keep_larger(V, f, i * m->size + j, i == top && j == left, best, at);
+            keep_larger(V, f, i * m->desc.size + j, i == top && j == left, best, at);
         }
 }
 
@@ -68,52 +66,59 @@ KERNEL(pool_max, struct pool m, const void *x, void *y, void *where, size_t item
         const size_t map = (size_t)row * (unsigned)(m.in.h * m.in.w * m.in.c) + c;
         float best[8] = { 0 };
         unsigned at[8] = { 0 };
-        window_max(bf16, V, &m, x, map, (int)oy * m.stride - m.offset, (int)ox * m.stride - m.offset, best,
-                   at);
+        window_max(bf16, V, &m, x, map, (int)oy * m.desc.stride_y - m.offset,
+                   (int)ox * m.desc.stride_x - m.offset, best, at);
         store(bf16, V, y, i * V, best);
         if (where) put_places(V, m.narrow, where, i * V, at);
     }
 }
 
 /* The first and the last window along an axis that cover cell p. */
-DEVICE int first_window(const struct pool *m, int p)
+DEVICE int first_window(const struct pool *m, int stride, int p)
 {
-    const int behind = p + m->offset - m->size; /* the last start that does not reach p */
-    return behind < 0 ? 0 : behind / m->stride + 1;
+    const int behind = p + m->offset - m->desc.size; /* the last start that does not reach p */
+    return behind < 0 ? 0 : behind / stride + 1;
 }
-DEVICE int last_window(const struct pool *m, int p, int windows)
+DEVICE int last_window(const struct pool *m, int stride, int p, int windows)
 {
-    const int last = (p + m->offset) / m->stride;
+    const int last = (p + m->offset) / stride;
     return last < windows ? last : windows - 1;
 }
 
-/* Adds the gradients of those of V channels whose maximum was at `place` of the window with output o. */
-DEVICE void take(int bf16, unsigned V, int narrow, const void *where, const void *gy, size_t o,
-                 unsigned place, float *sum)
+/* Adds what cell (dy, dx) of the window at (y0, x0), with output o, gets of the gradients of V channels: of a
+ * maximum all where it was, else its weight. */
+DEVICE void take(int bf16, unsigned V, const struct pool *m, const void *where, const void *gy, size_t o,
+                 int y0, int x0, int dy, int dx, float *sum)
 {
     float g[8];
     unsigned at[8];
     load(bf16, V, gy, o, g);
-    get_places(V, narrow, where, o, at);
-    for (unsigned k = 0; k < V; k++)
-        if (at[k] == place) sum[k] += g[k];
+    if (m->desc.kind == POOL_MAX) {
+        get_places(V, m->narrow, where, o, at);
+        for (unsigned k = 0; k < V; k++)
+            if (at[k] == (unsigned)(dy * m->desc.size + dx)) sum[k] += g[k];
+    } else {
+        const float w = pool_weight(&m->desc, y0, m->in.h, dy) * pool_weight(&m->desc, x0, m->in.w, dx);
+        for (unsigned k = 0; k < V; k++) sum[k] += w * g[k];
+    }
 }
 
 /* Cell (y, x) collects from the windows that cover it; outputs of its map begin at element `map`. */
 DEVICE void collect(int bf16, unsigned V, const struct pool *m, const void *where, const void *gy, size_t map,
                     int y, int x, float *sum)
 {
-    const int bottom = last_window(m, y, m->out.h), right = last_window(m, x, m->out.w);
-    for (int i = first_window(m, y); i <= bottom; i++)
-        for (int j = first_window(m, x); j <= right; j++) {
-            const int dy = y - (i * m->stride - m->offset), dx = x - (j * m->stride - m->offset);
+    const int sy = m->desc.stride_y, sx = m->desc.stride_x;
+    const int bottom = last_window(m, sy, y, m->out.h), right = last_window(m, sx, x, m->out.w);
+    for (int i = first_window(m, sy, y); i <= bottom; i++)
+        for (int j = first_window(m, sx, x); j <= right; j++) {
+            const int y0 = i * sy - m->offset, x0 = j * sx - m->offset;
             const size_t o = map + (size_t)(i * m->out.w + j) * (unsigned)m->out.c;
-            take(bf16, V, m->narrow, where, gy, o, dy * m->size + dx, sum);
+            take(bf16, V, m, where, gy, o, y0, x0, y - y0, x - x0, sum);
         }
 }
 
 template <int bf16, unsigned V>
-KERNEL(pool_max_back, struct pool m, const void *where, const void *gy, void *gx, size_t items, int add)
+KERNEL(pool_back, struct pool m, const void *where, const void *gy, void *gx, size_t items, int add)
 {
     PHASE GRID_LOOP(i, items)
     {
@@ -122,6 +127,27 @@ KERNEL(pool_max_back, struct pool m, const void *where, const void *gy, void *gx
         float sum[8] = { 0 };
         collect(bf16, V, &m, where, gy, (size_t)row * (unsigned)(m.out.h * m.out.w * m.out.c) + c, y, x, sum);
         put(bf16, V, gx, i * V, sum, add);
+    }
+}
+
+/* Weighted sums over windows. */
+template <int bf16, unsigned V> KERNEL(pool_sum, struct pool m, const void *x, void *y, size_t items)
+{
+    PHASE GRID_LOOP(i, items)
+    {
+        const unsigned groups = m.in.c / V, pixel = (unsigned)i / groups, c = (unsigned)i % groups * V;
+        const unsigned row = pixel / (m.out.h * m.out.w);
+        const int y0 = (int)(pixel / m.out.w % m.out.h) * m.desc.stride_y - m.offset,
+                  x0 = (int)(pixel % m.out.w) * m.desc.stride_x - m.offset;
+        const size_t map = (size_t)row * (unsigned)(m.in.h * m.in.w * m.in.c) + c;
+        float f[8], sum[8] = { 0 };
+        for (int a = y0 < 0 ? -y0 : 0; a < m.desc.size && y0 + a < m.in.h; a++)
+            for (int b = x0 < 0 ? -x0 : 0; b < m.desc.size && x0 + b < m.in.w; b++) {
+                const float w = pool_weight(&m.desc, y0, m.in.h, a) * pool_weight(&m.desc, x0, m.in.w, b);
+                load(bf16, V, x, map + (size_t)((y0 + a) * m.in.w + x0 + b) * (unsigned)m.in.c, f);
+                for (unsigned k = 0; k < V; k++) sum[k] += w * f[k];
+            }
+        store(bf16, V, y, i * V, sum);
     }
 }
 
@@ -172,14 +198,11 @@ static int plan(struct backend *be, const struct pool_desc *d, struct tensor *ou
     TRY(op_plan_init(p, sizeof(struct pool), e));
     struct pool *s = (struct pool *)p->self;
     *s = (struct pool){ .cu = cuda_of(be),
+                        .desc = *d,
                         .bf16 = cuda_is_bf16(d->in),
                         .V = cuda_vector(cuda_is_bf16(d->in), d->in->shape.c),
-                        .kind = d->kind,
-                        .rows_back = (size_t)d->rows_back,
                         .in = d->in->shape,
                         .out = out->shape,
-                        .size = d->size,
-                        .stride = d->stride,
                         .offset = d->pad / 2,
                         .narrow = d->size <= 16 };
     if (d->kind == POOL_MAX && d->train)
@@ -192,9 +215,11 @@ static int forward(const struct op_plan *p, const struct op_context *, const voi
     const struct pool *s = (const struct pool *)p->self;
     const unsigned c = s->in.c, columns = (c / s->V + COLUMNS - 1) / COLUMNS;
     const size_t items = shape_count(s->out) / s->V;
-    if (s->kind == POOL_AVERAGE)
+    if (s->desc.kind == POOL_AVERAGE)
         LAUNCH_FOUR(s->cu, pool_average, s->bf16, s->V, s->in.n, columns, THREADS, x, y, s->in.h * s->in.w,
                     c);
+    else if (s->desc.kind != POOL_MAX)
+        LAUNCH_ITEMS(s->cu, pool_sum, s->bf16, s->V, items, *s, x, y, items);
     else
         LAUNCH_ITEMS(s->cu, pool_max, s->bf16, s->V, items, *s, x, y, kept, items);
     return OK;
@@ -204,13 +229,13 @@ static int backward(const struct op_plan *p, const struct op_context *, const vo
                     void *gx, int add)
 {
     const struct pool *s = (const struct pool *)p->self;
-    const size_t items = s->rows_back * shape_row(s->in) / s->V;
+    const size_t items = (size_t)s->desc.rows_back * shape_row(s->in) / s->V;
     if (!gx) return OK;
-    if (s->kind == POOL_AVERAGE)
+    if (s->desc.kind == POOL_AVERAGE)
         LAUNCH_ITEMS(s->cu, pool_average_back, s->bf16, s->V, items, gy, gx, s->in.h * s->in.w, s->in.c,
                      items, add);
     else
-        LAUNCH_ITEMS(s->cu, pool_max_back, s->bf16, s->V, items, *s, kept, gy, gx, items, add);
+        LAUNCH_ITEMS(s->cu, pool_back, s->bf16, s->V, items, *s, kept, gy, gx, items, add);
     return OK;
 }
 
