@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 RATE, MOMENTUM, DECAY = .05, .5, .01
 PACE = .1  # of running statistics: PyTorch's momentum, bn_momentum= in the cfgs
 
-PLAIN = dict(subdivisions=1, update=True, decay=DECAY, smooth=0, itra=None, center=0, sets=())
+PLAIN = dict(folder="cfg", subdivisions=1, update=True, decay=DECAY, smooth=0, itra=None, center=0, sets=())
 
 
 def case(cfg, net, shape, rows, passes, **others):
@@ -37,6 +37,11 @@ def matched(root, gradient):
                 sets=("itra.lambda=100", "itra.warmup=0", f"itra.root={root}", f"itra.gradient={gradient}"))
 
 
+def public(cfg, net, *sets):
+    return case(cfg, net, (3, 64, 64), 4, 1, labels=1000, folder="tests/zoo",
+                sets=("net.bn_momentum=.1", "net.burn_in=0", "net.policy=constant", *sets))
+
+
 # Images are small where `ref` has to convolve them: six loops in double.
 CASES = {
     "resnet18": case("cifar10-resnet18", nets.resnet18, (3, 16, 16), 4, 2, labels=10),
@@ -46,6 +51,9 @@ CASES = {
     "itra-root": matched(1, "both"),
     "itra-squared": matched(0, "both"),
     "itra-first": matched(1, "first"),
+    # Four values a channel in the last stage, one pixel each: larger images would take `ref` longer.
+    "efficientnet-b0": public("efficientnet_b0", nets.efficientnet_b0, "dropout.probability=0"),
+    "csdarknet53-elastic": public("csdarknet53-elastic", nets.csdarknet53_elastic),
     # The paper's smoothing of .1 is label_smooth_eps = .1 (K-1)/K.
     "smooth": case("fmnist-lenet", nets.lenet, (1, 28, 28), 8, 3, labels=10, smooth=.1,
                    sets=("net.label_smooth_eps=.09",)),
@@ -68,7 +76,7 @@ def overrides(c):
     """The cfg with this case's sizes and settings; [itra] only where the case is about it."""
     sets = [f"net.batch={c.rows * c.subdivisions}", f"net.subdivisions={c.subdivisions}", f"net.height={c.shape[1]}",
             f"net.width={c.shape[2]}", f"net.learning_rate={RATE}", f"net.momentum={MOMENTUM}", f"net.decay={c.decay}"]
-    return sets + ([] if c.itra else ["itra.lambda=0"]) + list(c.sets)
+    return sets + ([] if c.itra or c.folder != "cfg" else ["itra.lambda=0"]) + list(c.sets)
 
 
 # ---- the parameters, in the order of the .weights file --------------------------------------------------------------
@@ -289,7 +297,7 @@ def lines_gradients(c, passes, every):
 
 def write(name, c):
     passes, every = run(c, torch.float64)
-    lines = [f"# {name}: by golden.py, PyTorch {torch.__version__}", f"cfg cfg/{c.cfg}.cfg"]
+    lines = [f"# {name}: by golden.py, PyTorch {torch.__version__}", f"cfg {c.folder}/{c.cfg}.cfg"]
     lines += [f"set {s}" for s in overrides(c)] + [f"labels {c.labels}", f"update {int(c.update)}"]
     digits = "17g" if c.update else "10g"
     lines += [f"pass {text(p.parts)} {text(p.out, digits)}" for p in passes]

@@ -1,9 +1,10 @@
 """The networks of cfg/cifar*.cfg and cfg/fmnist-lenet.cfg as PyTorch modules, written from the papers' architecture and
-not from the cfgs, so that one checks the other.
+not from the cfgs, so that one checks the other; and public ones, tests/zoo/*.cfg.
 
 Modules are made in the order in which the cfg has them: a block's own convolutions, then the one on its short cut.
 `features` ends where the cfg has [itra] and [center], `classifier` is the last connected layer.
 """
+import torch
 from torch import nn
 
 
@@ -30,10 +31,10 @@ class Sum(nn.Module):
         return self.relu(self.body(x) + self.skip(x))
 
 
-def convolution(inputs, filters, size, stride=1, groups=1, relu=True):
-    """A convolution without bias ("same" padding), batch normalisation, and ReLU or nothing."""
+def convolution(inputs, filters, size, stride=1, groups=1, relu=True, act=nn.ReLU):
+    """A convolution without bias ("same" padding), batch normalisation, and ReLU (or another) or nothing."""
     layers = [nn.Conv2d(inputs, filters, size, stride, size // 2, groups=groups, bias=False), nn.BatchNorm2d(filters)]
-    return layers + [nn.ReLU()] if relu else layers
+    return layers + [act()] if relu else layers
 
 
 def average():
@@ -101,3 +102,73 @@ def lenet(classes=10):
     features = [nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2),
                 nn.Flatten(), nn.Linear(800, 100), nn.ReLU()]
     return Net(features, 100, classes)
+
+
+class Excited(nn.Module):
+    """Squeeze and excitation (Hu et al. 2018): each channel times a gate that all of them decide on."""
+
+    def __init__(self, channels, squeezed):
+        super().__init__()
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, squeezed, 1), nn.SiLU(),
+                                  nn.Conv2d(squeezed, channels, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        return x * self.gate(x)
+
+
+def efficientnet_b0(classes=1000):
+    """Tan and Le 2019 with AlexeyAB's widths; without dropout."""
+    def swish(*sizes, **others):
+        return convolution(*sizes, **others, act=nn.SiLU)
+
+    features, inputs = swish(3, 32, 3, 2), 32
+    for width, size, stride, squeezed, outputs in (
+            (32, 3, 1, 8, 16), (96, 3, 2, 16, 24), (144, 3, 1, 8, 24), (144, 5, 2, 8, 40), (192, 5, 1, 16, 40),
+            (192, 3, 1, 16, 80), (384, 3, 1, 24, 80), (384, 3, 1, 24, 80), (384, 5, 2, 24, 112), (576, 5, 1, 32, 112),
+            (576, 5, 1, 32, 112), (576, 5, 2, 32, 192), (960, 5, 1, 64, 192), (960, 5, 1, 64, 192), (960, 5, 1, 64, 192),
+            (960, 3, 1, 64, 320)):
+        body = (swish(inputs, width, 1) + swish(width, width, size, stride, groups=width) + [Excited(width, squeezed)]
+                + convolution(width, outputs, 1, relu=False))
+        features += [Sum(body, [], relu=False)] if inputs == outputs else body
+        inputs = outputs
+    return Net(features + swish(inputs, 1280, 1) + average(), 1280, classes)
+
+
+def leaky(*sizes):
+    return convolution(*sizes, act=lambda: nn.LeakyReLU(.1))
+
+
+class Elastic(nn.Module):
+    """Wang et al. 2019: half of the channels as they are, the other half at half the size."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.fine = nn.Sequential(*leaky(width, width, 1), *leaky(width, width, 3))
+        self.coarse = nn.Sequential(nn.MaxPool2d(2), *leaky(width, width, 1), *leaky(width, width, 3),
+                                    nn.Upsample(scale_factor=2))
+
+    def forward(self, x):
+        fine, coarse = x.chunk(2, 1)
+        return x + torch.cat([self.fine(fine), self.coarse(coarse)], 1)
+
+
+class Partial(nn.Module):
+    """A cross-stage partial stage (Wang et al. 2019): the body goes round one of two projections."""
+
+    def __init__(self, inputs, width, blocks, outputs):
+        super().__init__()
+        self.past = nn.Sequential(*leaky(inputs, width, 1))
+        self.body = nn.Sequential(*leaky(inputs, width, 1), *blocks, *leaky(width, width, 1))
+        self.join = nn.Sequential(*leaky(2 * width, outputs, 1))
+
+    def forward(self, x):
+        return self.join(torch.cat([self.body(x), self.past(x)], 1))
+
+
+def csdarknet53_elastic(classes=1000):
+    features, inputs = leaky(3, 32, 3), 32
+    for outputs, width, repeats in ((64, 64, 1), (128, 64, 2), (256, 128, 8), (512, 256, 8), (1024, 512, 4)):
+        blocks = [Elastic(width // 2) for _ in range(repeats)]
+        features += leaky(inputs, outputs, 3, 2) + [Partial(outputs, width, blocks, outputs)]
+        inputs = outputs
+    return Net(features + average(), inputs, classes)

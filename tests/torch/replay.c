@@ -36,7 +36,7 @@ enum { PROJECTIONS = 8, MAX_PASSES = 16, MAX_PARAMS = 1024, MAX_LAYERS = 512, MA
 
 struct golden_pass {
     double loss[3]; /* CE, match, center; NaN: not used */
-    double *out;    /* of the last connected layer, S1 only */
+    double *out;    /* of the layer before the losses, S1 only */
     size_t nout;
     double gradient[PROJECTIONS]; /* of all gradients, scaled */
     double theirs, ours;          /* error of PyTorch's gradient in float; of ours */
@@ -209,7 +209,7 @@ static int open_net(struct replay *r, struct backend *be, struct err *e)
     if (r->net->n > MAX_LAYERS) return fail(e, E_ARG, "%s has more than %d layers", g->cfg, MAX_LAYERS);
     TRY(program_open(&r->program, r->net, &desc, e));
     r->logits = r->net->n - 1;
-    while (r->logits > 0 && strcmp(program_layer(r->program, r->logits)->ops->name, "connected")) r->logits--;
+    while (r->logits > 0 && program_layer(r->program, r->logits)->ops->flags & LAYER_LOSS) r->logits--;
     return set_parameters(r, e);
 }
 
