@@ -87,7 +87,8 @@ uint64_t dn_seen(const dn_net *);
  * weights are as before. Momenta are not in these files: they stay as they are. */
 int dn_load(dn_net *, const char *weights, dn_error *);
 
-/* Writes a .weights file: under a temporary name first, so that `weights` appears whole or not at all. */
+/* Writes a .weights file: under a temporary name first, so that `weights` appears whole or not at all.
+ * With ema_alpha in the cfg the averages are written, once they have begun, and dn_predict goes by them. */
 int dn_save(dn_net *, const char *weights, dn_error *);
 
 /* Class probabilities of n images (n >= 0, any number): prob gets n x dn_classes floats, row by row. */

@@ -71,6 +71,7 @@ struct step_state {
     double rate;        /* of the update, before the layers' own factors */
     double v_share,
         s_share; /* Adam: how much of a mean its moments hold after t updates, 1 - B1^t and 1 - B2^t */
+    double average_share; /* of w in the moving average: 0: not yet; 1: it begins with w */
     /* Asynchronous devices keep the rest themselves from step to step. */
     double ce_sum;     /* of the sub-mini-batches of this iteration so far */
     double ce_average; /* running mean of the CE before this iteration; < 0: none yet */

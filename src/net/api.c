@@ -132,7 +132,7 @@ int dn_save(dn_net *d, const char *path, dn_error *error)
 {
     struct err e = { 0 };
     int rc = begin(d, "dn_save", path != NULL, &e);
-    if (!rc) rc = weights_save(d->net, path, d->net->n, d->net->seen, &e);
+    if (!rc) rc = weights_save_averages(d->net, path, &e);
     return give(rc, &e, error);
 }
 

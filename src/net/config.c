@@ -26,6 +26,10 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, eps, 1e-7, 0, 1,
              "adam: added to the root of the mean square of gradients that are summed over the batch, as in "
              "Darknet"),
+    REAL_KEY(
+        net_config, ema_alpha, 0, 0, .999999,
+        "the net that is validated, and saved as best and final, is a moving average over the second half of "
+        "the run: average*ema_alpha + weights*(1-ema_alpha) (0: the last weights)"),
     WORD_KEY(net_config, policy, POLICY_CONSTANT, policies, "how the rate changes"),
     INT_KEY(net_config, burn_in, 0, 0, BIG, "iterations of warm-up: rate * (n/burn_in)^power"),
     REAL_KEY(net_config, power, 4, -100, 100, "exponent of burn_in, poly and random"),

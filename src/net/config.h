@@ -22,7 +22,7 @@ struct net_config {
     int batch, subdivisions, width, height, channels, inputs;
     double learning_rate, momentum, decay;
     int adam;
-    double B1, B2, eps;
+    double B1, B2, eps, ema_alpha;
     int policy;
     int burn_in, step, max_batches, sgdr_cycle;
     double power, scale, gamma, learning_rate_min, sgdr_mult;

@@ -117,6 +117,7 @@ void net_set_seen(struct net *n, uint64_t seen)
 {
     const uint64_t each = net_images_per_update(n);
     n->moments_from += seen / each - n->seen / each;
+    n->average_from = 0;
     n->seen = seen;
 }
 

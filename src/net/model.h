@@ -47,6 +47,7 @@ struct net {
     struct op_plan images; /* see net_keep_images */
 
     /* Training so far: */
+    uint64_t average_from; /* the first iteration in the averages of ema_alpha=; 0: not yet */
     uint64_t seen;         /* images of S1; set by net_set_seen */
     uint64_t moments_from; /* the iteration after which the optimiser's moments began from 0 */
     double ce_sum;         /* of the sub-mini-batches of this iteration whose stats have been read */
@@ -59,7 +60,9 @@ struct net {
 int model_read(struct net *n, struct err *);
 void model_free(struct net *n);
 
-/* Counts on from `seen` images of S1; the age of the optimiser's moments stays what it is. */
+/* Counts on from `seen` images of S1; the age of the optimiser's moments stays what it is, averages begin
+ * anew.
+ */
 void net_set_seen(struct net *, uint64_t seen);
 
 /* Images of S1 per update: batch, less what subdivisions leave over. */

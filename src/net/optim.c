@@ -46,6 +46,21 @@ double net_rate(const struct net_config *c, uint64_t seed, uint64_t n)
 
 /* ---- the update ---- */
 
+static struct optim_item describe(const struct net *n, const struct param *p)
+{
+    struct optim_item i = {
+        .w = p->w, .average = p->average, .bytes = p->bytes, .layout = p->plan ? p->plan->weights : NULL
+    };
+    if (!param_is_trained(p)) return i;
+    i.v = p->v;
+    i.s = p->s;
+    i.g = p->g;
+    i.rate = n->layer[p->layer].common.learning_rate;
+    i.decay = p->flags & PARAM_DECAY ? n->config.decay : 0;
+    return i;
+}
+
+/* Those that are learnt come first, which optim_check goes by. */
 static int plan_update(struct net *n, struct err *e)
 {
     struct optim_item *item = mem_alloc((size_t)n->nparam, sizeof *item);
@@ -56,18 +71,11 @@ static int plan_update(struct net *n, struct err *e)
                             .epsilon = c->eps / (double)net_images_per_update(n),
                             .average = 1.0 / c->subdivisions };
     if (!item) return net_no_memory(n, e);
-    for (int i = 0; i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        if (!param_is_trained(p)) continue;
-        item[d.n++] = (struct optim_item){ .w = p->w,
-                                           .v = p->v,
-                                           .s = p->s,
-                                           .g = p->g,
-                                           .bytes = p->bytes,
-                                           .layout = p->plan ? p->plan->weights : NULL,
-                                           .rate = n->layer[p->layer].common.learning_rate,
-                                           .decay = p->flags & PARAM_DECAY ? c->decay : 0 };
-    }
+    for (int trained = 1; trained >= 0; trained--)
+        for (int i = 0; i < n->nparam; i++) {
+            const struct param *p = n->param[i];
+            if (param_is_trained(p) == trained && (trained || p->average)) item[d.n++] = describe(n, p);
+        }
     int rc = n->be->ops->optim->plan(n->be, &d, &n->optim, e);
     mem_free(item);
     return rc;
@@ -100,12 +108,18 @@ int optim_check(const struct net *n, struct err *e)
     return OK;
 }
 
-void optim_prepare(const struct net *n, uint64_t iteration, double rate, struct step_state *now)
+void optim_prepare(struct net *n, uint64_t iteration, double rate, struct step_state *now)
 {
+    const uint64_t half = (uint64_t)n->config.max_batches / 2;
+    if (iteration <= half)
+        n->average_from = 0; /* also where a run goes on that was to end earlier */
+    else if (!n->average_from)
+        n->average_from = iteration;
     const double t = (double)(iteration - n->moments_from);
     now->rate = rate;
     now->v_share = 1 - pow(n->config.B1, t);
     now->s_share = 1 - pow(n->config.B2, t);
+    now->average_share = !n->average_from ? 0 : iteration > n->average_from ? 1 - n->config.ema_alpha : 1;
 }
 
 int optim_update(struct net *n, uint64_t iteration, double rate, struct err *e)

@@ -13,8 +13,9 @@ void optim_close(struct net *);
 /* E_NUMBER, naming the layer, unless all gradients are finite. Waits for the device. */
 int optim_check(const struct net *, struct err *);
 
-/* What the update of this iteration (from 1) reads of the step state. */
-void optim_prepare(const struct net *, uint64_t iteration, double rate, struct step_state *);
+/* What the update of this iteration (from 1) reads of the step state. The averages begin where it is the
+ * first in the second half of the run. */
+void optim_prepare(struct net *, uint64_t iteration, double rate, struct step_state *);
 
 /* One step from the gradients that were added up over `subdivisions` sub-mini-batches. Gradients that are not
  * finite leave the weights as they are, and fail as in optim_check. */

@@ -44,12 +44,18 @@ int param_explain(const struct param *p, int rc, struct err *e)
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
 int param_is_trained(const struct param *p) { return p->g && !p->net->layer[p->layer].frozen; }
 
+static int is_averaged(const struct param *p)
+{
+    return p->net->config.ema_alpha > 0 && !(p->flags & PARAM_UNSAVED);
+}
+
 size_t params_bytes(const struct net *n, int train)
 {
     size_t total = 0;
     for (int i = 0; i < n->nparam; i++) {
         const struct param *p = n->param[i];
-        const size_t copies = !train || !learns(p) ? 1 : n->config.adam ? 4 : 3;
+        const size_t optimiser = !train || !learns(p) ? 0 : n->config.adam ? 3 : 2;
+        const size_t copies = 1 + optimiser + (train && is_averaged(p));
         size_t bytes;
         if (mem_mul(train ? p->bytes : p->count * sizeof(real), copies, &bytes) ||
             mem_add(total, bytes, &total))
@@ -75,6 +81,7 @@ void params_destroy(struct net *n)
         n->be->ops->free(n->be, p->g);
         n->be->ops->free(n->be, p->v);
         n->be->ops->free(n->be, p->s);
+        n->be->ops->free(n->be, p->average);
         mem_free(p->host);
         mem_free(p);
     }
@@ -118,6 +125,7 @@ static int allocate(struct param *p, int train, struct err *e)
     struct backend *be = p->net->be;
     if (!train) return (p->host = mem_alloc(p->count, sizeof *p->host)) ? OK : net_no_memory(p->net, e);
     TRY(be->ops->alloc(be, p->bytes, &p->w, e));
+    if (is_averaged(p)) TRY(be->ops->alloc(be, p->bytes, &p->average, e));
     if (!learns(p)) return OK;
     TRY(be->ops->alloc(be, p->bytes, &p->g, e));
     TRY(be->ops->alloc(be, p->bytes, &p->v, e));
@@ -136,6 +144,18 @@ int params_create(struct net *n, int train, struct err *e)
     }
     mem_free(host);
     return rc;
+}
+
+void params_swap_averages(struct net *n)
+{
+    if (!n->average_from || n->seen / net_images_per_update(n) < n->average_from) return;
+    for (int i = 0; i < n->nparam; i++) {
+        struct param *p = n->param[i];
+        void *w = p->w;
+        if (!p->average) continue;
+        p->w = p->average;
+        p->average = w;
+    }
 }
 
 static int check_finite(const struct param *p, real *host, struct err *e)

@@ -15,12 +15,16 @@ struct param {
     const struct op_plan *plan;      /* of the first program */
     size_t bytes;                    /* of w, packed */
     void *w, *g, *v, *s; /* backend memory, in training nets; g, v, and s of Adam: only what learns */
+    void *average;       /* moving average of w: with ema_alpha=, of what is in .weights; or NULL */
     real *host;          /* nets for inference: dense */
 };
 
 /* Memory and initial values for all that were declared; for training in the backend, with gradients and
  * momenta. */
 int params_create(struct net *, int train, struct err *);
+/* Puts the moving averages in the place of the parameters, if they have begun, for whoever gets them; a
+ * second call takes them back. No training step may come in between. */
+void params_swap_averages(struct net *);
 /* As if no program had been opened yet. */
 void params_destroy(struct net *);
 /* Bytes that params_create will take. 0 on overflow. */

@@ -86,7 +86,10 @@ void program_close(struct program *p)
 int program_refresh(struct program *p, struct err *e)
 {
     if (e) e->code = OK;
-    return attach_device_error(p->net, run_refresh(p, e), e);
+    params_swap_averages(p->net);
+    int rc = run_refresh(p, e);
+    params_swap_averages(p->net);
+    return attach_device_error(p->net, rc, e);
 }
 
 /* ---- inference ---- */

@@ -13,7 +13,8 @@ struct program;
 int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
 void program_close(struct program *);
 
-/* After parameters changed: inference programs fold and pack them again. */
+/* After parameters changed: inference programs fold and pack them again: with ema_alpha= the averages, once
+ * they have begun. */
 int program_refresh(struct program *, struct err *);
 
 /* A forward pass over images. prob gets rows x classes (may be NULL), *ce the sum of the cross-entropies

@@ -26,7 +26,6 @@ const struct stock_key stock_keys[] = {
     { "net", "mosaic", MISSED, 0, AUGMENTED },
     { "net", "blur", MISSED, 0, AUGMENTED },
     { "net", "letter_box", NOTHING, 0, NULL }, /* detectors only */
-    { "net", "ema_alpha", MISSED, 0, "averaging of the weights over time is not supported" },
     { "net", "seq_scales", REFUSED, 1, VIDEO },
     { "net", "center", NOTHING, 0, NULL }, /* pjreddie's trainer never passes it on */
     { "net", "notruth", NOTHING, 0, NULL },

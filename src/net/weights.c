@@ -187,6 +187,14 @@ int weights_save(const struct net *n, const char *path, int upto, uint64_t seen,
     return rc;
 }
 
+int weights_save_averages(struct net *n, const char *path, struct err *e)
+{
+    params_swap_averages(n);
+    int rc = weights_save(n, path, n->n, n->seen, e);
+    params_swap_averages(n);
+    return rc;
+}
+
 /* ---- training state ---- */
 
 /* Per parameter: its size, the numbers, and the optimiser's moments if it learns, in the build's own
@@ -196,16 +204,23 @@ struct state_head {
     uint64_t params, seen, kind;
     double ce_average;
 };
-enum { WITH_ADAM = 256 }; /* part of kind, added to the bytes of a number: moments_from follows the head */
+enum { WITH_ADAM = 256, WITH_AVERAGE = 512 }; /* parts of kind, added to the bytes of a number: */
+struct state_from {                           /* then follows the head */
+    uint64_t moments, average;
+};
 
-static uint64_t kind_of(const struct net *n) { return sizeof(real) + (n->config.adam ? WITH_ADAM : 0); }
+static uint64_t kind_of(const struct net *n)
+{
+    return sizeof(real) + (n->config.adam ? WITH_ADAM : 0) + (n->config.ema_alpha > 0 ? WITH_AVERAGE : 0);
+}
 
 static int write_param(const struct param *p, struct file *f, real *host, struct err *e)
 {
     const uint64_t count = p->count;
-    const void *const part[] = { p->w, p->v, p->s };
+    const void *const part[] = { p->w, p->v, p->s, p->average };
     TRY(file_write(f, &count, sizeof count, e));
-    for (int k = 0; k < 3 && part[k]; k++) {
+    for (int k = 0; k < 4; k++) {
+        if (!part[k]) continue;
         TRY(param_explain(p, param_unpack(p, part[k], host), e));
         TRY(file_write(f, host, p->count * sizeof *host, e));
     }
@@ -215,9 +230,10 @@ static int write_param(const struct param *p, struct file *f, real *host, struct
 int net_state_write(const struct net *n, struct file *f, struct err *e)
 {
     const struct state_head head = { (uint64_t)n->nparam, n->seen, kind_of(n), n->ce_average };
+    const struct state_from from = { n->moments_from, n->average_from };
     real *host = params_host(n, e);
     int rc = host ? file_write(f, &head, sizeof head, e) : E_MEM;
-    if (!rc && n->config.adam) rc = file_write(f, &n->moments_from, sizeof n->moments_from, e);
+    if (!rc && head.kind > sizeof(real)) rc = file_write(f, &from, sizeof from, e);
     for (int i = 0; i < n->nparam && !rc; i++) rc = write_param(n->param[i], f, host, e);
     mem_free(host);
     return rc;
@@ -225,7 +241,7 @@ int net_state_write(const struct net *n, struct file *f, struct err *e)
 
 static int read_state_param(const struct param *p, struct file_reader *r, int set, real *host, struct err *e)
 {
-    void *const part[] = { p->w, p->v, p->s };
+    void *const part[] = { p->w, p->v, p->s, p->average };
     const size_t bytes = p->count * sizeof *host;
     uint64_t count;
     TRY(reader_take(r, &count, sizeof count, e));
@@ -233,7 +249,8 @@ static int read_state_param(const struct param *p, struct file_reader *r, int se
         return fail_at(e, E_FORMAT, r->path, 0,
                        "this state belongs to another cfg: %s has %zu numbers, the file %llu",
                        net_layer_name(p->net, p->layer).text, p->count, (unsigned long long)count);
-    for (int k = 0; k < 3 && part[k]; k++) {
+    for (int k = 0; k < 4; k++) {
+        if (!part[k]) continue;
         if (bytes > r->n - r->at)
             return fail_at(e, E_FORMAT, r->path, 0, "the file ends inside %s",
                            net_layer_name(p->net, p->layer).text);
@@ -246,20 +263,25 @@ static int read_state_param(const struct param *p, struct file_reader *r, int se
 static int read_state(struct net *n, struct file_reader *r, int set, real *host, struct err *e)
 {
     struct state_head head;
-    uint64_t moments_from = 0;
+    struct state_from from = { 0 };
     TRY(reader_take(r, &head, sizeof head, e));
-    if ((head.kind ^ kind_of(n)) & WITH_ADAM)
-        return fail_at(e, E_FORMAT, r->path, 0, "this state was written with adam=%d, this run has adam=%d",
-                       !n->config.adam, n->config.adam);
+    for (int k = 0; k < 2; k++) {
+        const uint64_t bit = k ? WITH_AVERAGE : WITH_ADAM;
+        if ((head.kind ^ kind_of(n)) & bit)
+            return fail_at(e, E_FORMAT, r->path, 0, "this state was written %s %s, this run is %s",
+                           head.kind & bit ? "with" : "without", k ? "ema_alpha" : "adam=1",
+                           head.kind & bit ? "without" : "with");
+    }
     if (head.params != (uint64_t)n->nparam || head.kind != kind_of(n))
         return fail_at(e, E_FORMAT, r->path, 0,
                        "this state belongs to another cfg or build (%llu parameter blocks, expected %d)",
                        (unsigned long long)head.params, n->nparam);
-    if (n->config.adam) TRY(reader_take(r, &moments_from, sizeof moments_from, e));
+    if (head.kind > sizeof(real)) TRY(reader_take(r, &from, sizeof from, e));
     for (int i = 0; i < n->nparam; i++) TRY(read_state_param(n->param[i], r, set, host, e));
     if (!set) return OK;
     n->seen = head.seen;
-    n->moments_from = moments_from;
+    n->moments_from = from.moments;
+    n->average_from = from.average;
     n->ce_average = head.ce_average;
     return OK;
 }

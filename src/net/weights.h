@@ -18,6 +18,8 @@ enum weights_part {
 int weights_load(struct net *, const char *path, enum weights_part, int *layers, struct err *);
 /* Layers 0..upto-1 (n: all), written under a temporary name and renamed. */
 int weights_save(const struct net *, const char *path, int upto, uint64_t seen, struct err *);
+/* All of it; with ema_alpha= the averages, once they have begun. */
+int weights_save_averages(struct net *, const char *path, struct err *);
 uint64_t weights_floats(const struct net *); /* numbers in the file of the whole net */
 
 /* Everything a training run needs to go on bit for bit: all parameters (also those that .weights leaves out),

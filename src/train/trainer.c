@@ -138,7 +138,8 @@ static void report_start(const struct trainer *t)
 static int nothing_to_do(const struct trainer *t, struct err *e)
 {
     const char *resume = t->o->resume;
-    if (resume && access(t->files.path[FINAL], F_OK)) TRY(save_weights(t, t->files.path[FINAL], e));
+    if (resume && access(t->files.path[FINAL], F_OK))
+        TRY(weights_save_averages(t->net, t->files.path[FINAL], e));
     note(&t->net->notes, "%s at iteration %llu of %d, where training ends: %sraise %s",
          resume ? "the state is" : "weights are", (unsigned long long)t->p.iteration,
          t->net->config.max_batches, resume ? "" : "use -clear or ",
@@ -340,7 +341,7 @@ static void note_failed_save(const struct trainer *t, const struct err *e)
 /* The final weights go before the state, so that a state at the end finds them there. */
 static int save_at_end(struct trainer *t, struct err *e)
 {
-    int rc = reached_end(t) ? save_weights(t, t->files.path[FINAL], e) : OK;
+    int rc = reached_end(t) ? weights_save_averages(t->net, t->files.path[FINAL], e) : OK;
     int rc_last = save_last(t, rc ? NULL : e);
     return rc ? rc : rc_last;
 }
@@ -407,7 +408,7 @@ static void keep_best(struct trainer *t, struct valid_line *l)
         return;
     }
     p->stale = 0;
-    if (save_weights(t, t->files.path[BEST], &e)) {
+    if (weights_save_averages(t->net, t->files.path[BEST], &e)) {
         note_failed_save(t, &e);
         return;
     }

@@ -16,13 +16,15 @@ static void update(struct rig *r, const void *arg)
     void *w2 = rig_alloc_noise(r, few, 4), *g2 = rig_alloc_noise(r, few, 5), *v2 = rig_alloc_noise(r, few, 6);
     void *s = NULL, *s2 = NULL;
     if (adam) s = zeros(r, n), s2 = zeros(r, few);
-    const struct optim_item item[] = { { w, v, s, g, n * sizeof(real), NULL, 1, 5e-4 },
-                                       { w2, v2, s2, g2, few * sizeof(real), NULL, 2, 0 } };
+    void *mean = rig_alloc_noise(r, n, 7), *still = zeros(r, few), *mean3 = rig_alloc_noise(r, few, 8);
+    const struct optim_item item[] = { { w, v, s, g, mean, n * sizeof(real), NULL, 1, 5e-4 },
+                                       { w2, v2, s2, g2, NULL, few * sizeof(real), NULL, 2, 0 },
+                                       { .w = still, .average = mean3, .bytes = few * sizeof(real) } };
     struct optim_desc d = {
-        .item = item, .n = 2, .momentum = .9, .average = .25, .b2 = .99, .epsilon = 1e-3
+        .item = item, .n = 3, .momentum = .9, .average = .25, .b2 = .99, .epsilon = 1e-3
     };
     struct op_plan p;
-    struct step_state now = { .rate = .1, .v_share = .3, .s_share = .04 };
+    struct step_state now = { .rate = .1, .v_share = .3, .s_share = .04, .average_share = .125 };
     struct err e;
     void *on_device = rig_alloc(r, sizeof now);
     r->be->ops->upload(r->be, on_device, &now, sizeof now);
@@ -32,6 +34,8 @@ static void update(struct rig *r, const void *arg)
     rig_keep_vector(r, "v", v, n);
     rig_keep_vector(r, "w of the second", w2, few);
     rig_keep_vector(r, "v of the second", v2, few);
+    rig_keep_vector(r, "average", mean, n);
+    rig_keep_vector(r, "average of what is not learnt", mean3, few);
     if (adam) rig_keep_vector(r, "s", s, n);
     if (adam) rig_keep_vector(r, "s of the second", s2, few);
     const real odd[] = { (real)INFINITY, (real)-INFINITY, (real)NAN };
@@ -64,7 +68,7 @@ static void guarded(void **state)
     real w[4] = { 1, 2, 3, 4 }, g[4] = { 1, 1, 1, 1 }, got[4];
     void *at[3] = { rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w), rig_alloc(&r, sizeof w) };
     struct step_state *on_device = rig_alloc(&r, sizeof now);
-    const struct optim_item item = { at[0], at[1], NULL, at[2], sizeof w, NULL, 1, 0 };
+    const struct optim_item item = { at[0], at[1], NULL, at[2], NULL, sizeof w, NULL, 1, 0 };
     struct optim_desc d = { .item = &item, .n = 1, .average = 1 };
     assert_int_equal(ops->plan(r.be, &d, &p, &e), OK);
     r.be->ops->upload(r.be, at[0], w, sizeof w);

@@ -6,7 +6,7 @@
 #include "data/packed.h"
 #include "train/checkpoint.h"
 
-static const char cfg[] = "[net]\nbatch=2\nchannels=1\nheight=4\nwidth=4\nadam=1\n"
+static const char cfg[] = "[net]\nbatch=2\nchannels=1\nheight=4\nwidth=4\nadam=1\nema_alpha=.9\n"
                           "[convolutional]\nfilters=2\nsize=3\nbatch_normalize=1\nactivation=leaky\n"
                           "[center]\nlambda=.1\n"
                           "[connected]\noutput=2\nactivation=linear\n[softmax]\n";
@@ -51,8 +51,10 @@ static struct snapshot look(const struct net *n)
         assert_true(p->count <= ROOM);
         assert_int_equal(param_get(p, host), OK);
         keep(host, p->count, &s);
-        for (int k = 0; k < 2 && p->v; k++) {
-            assert_int_equal(param_unpack(p, k ? p->s : p->v, host), OK);
+        const void *const more[] = { p->v, p->s, p->average };
+        for (int k = 0; k < 3; k++) {
+            if (!more[k]) continue;
+            assert_int_equal(param_unpack(p, more[k], host), OK);
             keep(host, p->count, &s);
         }
     }

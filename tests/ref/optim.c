@@ -48,6 +48,31 @@ static void adam_by_hand(void **state)
     op_destroy(&p);
 }
 
+/* Of the value after the step; of what is not learnt, as it is. */
+static void average_by_hand(void **state)
+{
+    (void)state;
+    real w[2] = { 1, 8 }, v = 0, mean[2] = { 3, 0 };
+    const real g = 2;
+    const struct optim_item item[2] = {
+        { .w = w, .v = &v, .g = &g, .average = mean, .bytes = sizeof v, .rate = 1 },
+        { .w = w + 1, .average = mean + 1, .bytes = sizeof v },
+    };
+    struct optim_desc d = { .item = item, .n = 2, .average = 1 };
+    struct op_plan p;
+    struct err e;
+    int bad;
+    DONE(ops->optim->plan(be, &d, &p, &e));
+    DONE(ops->optim->check(&p, &bad));
+    assert_int_equal(bad, -1);
+    DONE(ops->optim->update(&p, &(struct step_state){ .rate = .25, .average_share = .125 }));
+    SAME(w, .5, 8);
+    SAME(mean, 3 - .125 * 2.5, 1);
+    DONE(ops->optim->update(&p, &(struct step_state){ .rate = 0, .average_share = 1 }));
+    SAME(mean, .5, 8);
+    op_destroy(&p);
+}
+
 static void optim_check(void **state)
 {
     (void)state;
@@ -73,6 +98,6 @@ static void optim_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(descent_by_hand), cmocka_unit_test(adam_by_hand),
-                                        cmocka_unit_test(optim_check) };
+                                        cmocka_unit_test(average_by_hand), cmocka_unit_test(optim_check) };
     return RUN_REF(tests);
 }

@@ -184,7 +184,7 @@ static void adam_state(void **state)
         const char *path = tiny_path("adam.state");
         if (k == 2) {
             refused(state_load(t.net, &p, 2, path, &e), E_FORMAT, &e,
-                    "written with adam=1, this run has adam=0");
+                    "written with adam=1, this run is without");
         } else if (k) {
             ok(state_load(t.net, &p, 2, path, &e), &e);
         }
@@ -199,6 +199,60 @@ static void adam_state(void **state)
         tiny_close(&t);
     }
     assert_memory_equal(w[0], w[1], sizeof w[0]);
+}
+
+/* The averages of all that is in .weights begin after half of max_batches, come back from a state bit for
+ * bit, and are what inference sees and what is saved at the end, not what is trained. */
+static void averages(void **state)
+{
+    static const float x[8] = { .1f, -.5f, 1, .3f, .7f, .2f, -.4f, .6f };
+    static const int label[2] = { 0, 1 };
+    static const char text[] =
+        "[net]\nheight=2\nwidth=2\nchannels=1\nbatch=2\nmax_batches=7\nema_alpha=.75\n"
+        "[convolutional]\nfilters=2\nbatch_normalize=1\n[connected]\noutput=2\n[softmax]\n";
+    const char *path = tiny_path("average.state"), *weights = tiny_path("average.weights");
+    float last[4];
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        double mean[7][16] = { { 0 } };
+        struct err e = { 0 };
+        struct progress p = { 0 };
+        struct step_stats stats;
+        struct program *infer;
+        float prob[2][4];
+        ok(tiny_open(&t, text, &e), &e);
+        assert_int_equal(t.net->nparam, 7);
+        ok(program_open(&infer, t.net, &(struct program_desc){ .rows = 2 }, &e), &e);
+        if (again) ok(state_load(t.net, &p, 2, path, &e), &e);
+        for (uint64_t i = again ? 5 : 0; i < 7; i++) {
+            struct step s = step_at(t.net, i);
+            s.x = x, s.label = label, s.rows = s.rows_s1 = 2;
+            ok(step_train(t.p, &s, &stats, &e), &e);
+            if (i == 4) ok(state_save(t.net, &p, 2, path, &e), &e);
+            for (int k = 0; k < 7 && !again; k++)
+                for (size_t j = 0; j < t.net->param[k]->count; j++) {
+                    const double w = tiny_w(&t, k, j);
+                    mean[k][j] = i == 3 ? w : .75 * mean[k][j] + .25 * w;
+                    if (i >= 3) near(tiny_number(&t, t.net->param[k]->average, k, j), mean[k][j], 2e-6);
+                    if (i < 3) assert_true(tiny_number(&t, t.net->param[k]->average, k, j) == 0);
+                }
+            struct step show = { .x = x, .rows = 2, .rows_s1 = 2 };
+            ok(program_refresh(infer, &e), &e);
+            ok(program_infer(infer, &show, prob[0], NULL, &e), &e);
+        }
+        if (!again) memcpy(last, prob[0], sizeof last);
+        assert_memory_equal(last, prob[0], sizeof last);
+        /* The file holds what inference saw. */
+        int layers;
+        ok(weights_save_averages(t.net, weights, &e), &e);
+        ok(weights_load(t.net, weights, WEIGHTS_WHOLE, &layers, &e), &e);
+        assert_int_equal(t.net->average_from, 0);
+        ok(program_refresh(infer, &e), &e);
+        ok(program_infer(infer, &(struct step){ .x = x, .rows = 2, .rows_s1 = 2 }, prob[1], NULL, &e), &e);
+        assert_memory_equal(prob[0], prob[1], sizeof last);
+        program_close(infer);
+        tiny_close(&t);
+    }
 }
 
 static void momentum_decay_multiplier_average(void **state)
@@ -281,6 +335,7 @@ int main(void)
         cmocka_unit_test(momentum_decay_multiplier_average),
         cmocka_unit_test(adam),
         cmocka_unit_test(adam_state),
+        cmocka_unit_test(averages),
         cmocka_unit_test(frozen_layers_stay),
         cmocka_unit_test(bad_gradients_move_nothing),
         cmocka_unit_test(subdivisions_average),

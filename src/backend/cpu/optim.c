@@ -22,10 +22,11 @@ static int plan(struct backend *be, const struct optim_desc *d, struct op_plan *
 }
 
 struct update {
-    float *w, *v, *s;
+    float *w, *v, *s, *mean;
     const float *g;
     float rate, momentum, decay, average; /* rate: with Adam over v_share */
     float b2, epsilon, widen;             /* widen: 1 / sqrt(s_share) */
+    float average_share;
 };
 
 CPU_CLONES static void update_part(void *ctx, size_t from, size_t to)
@@ -57,24 +58,43 @@ CPU_CLONES static void adam_part(void *ctx, size_t from, size_t to)
     }
 }
 
+CPU_CLONES static void average_part(void *ctx, size_t from, size_t to)
+{
+    const struct update *k = ctx;
+    const float share = k->average_share, keep = 1 - share, *w = k->w;
+    float *mean = k->mean;
+#pragma omp simd
+    for (size_t i = from; i < to; i++) mean[i] = keep * mean[i] + share * w[i];
+}
+
+static struct update describe(const struct optim_desc *d, const struct optim_item *i,
+                              const struct step_state *now)
+{
+    const double rate = now->rate * i->rate;
+    return (struct update){ .w = i->w,
+                            .v = i->v,
+                            .s = i->s,
+                            .mean = i->average,
+                            .g = i->g,
+                            .rate = (float)(i->s ? rate / now->v_share : rate),
+                            .momentum = (float)d->momentum,
+                            .decay = (float)i->decay,
+                            .average = (float)d->average,
+                            .b2 = (float)d->b2,
+                            .epsilon = (float)d->epsilon,
+                            .widen = (float)(1 / sqrt(now->s_share)),
+                            .average_share = (float)now->average_share };
+}
+
 static int update(const struct op_plan *p, const struct step_state *state)
 {
     const struct optim *s = p->self;
     for (int i = 0; i < s->d.n; i++) {
         const struct optim_item *item = &s->item[i];
-        const double rate = state->rate * item->rate;
-        struct update k = { .w = item->w,
-                            .v = item->v,
-                            .s = item->s,
-                            .g = item->g,
-                            .rate = (float)(item->s ? rate / state->v_share : rate),
-                            .momentum = (float)s->d.momentum,
-                            .decay = (float)item->decay,
-                            .average = (float)s->d.average,
-                            .b2 = (float)s->d.b2,
-                            .epsilon = (float)s->d.epsilon,
-                            .widen = (float)(1 / sqrt(state->s_share)) };
-        parallel_for(s->cpu, item->bytes / sizeof(float), 4096, item->s ? adam_part : update_part, &k);
+        struct update k = describe(&s->d, item, state);
+        size_t n = item->bytes / sizeof(float);
+        if (item->g) parallel_for(s->cpu, n, 4096, item->s ? adam_part : update_part, &k);
+        if (item->average && k.average_share > 0) parallel_for(s->cpu, n, 4096, average_part, &k);
     }
     return OK;
 }
@@ -109,7 +129,7 @@ static int check(const struct op_plan *p, int *bad)
     *bad = -1;
     for (int i = 0; i < s->d.n && *bad < 0; i++) {
         struct scan k = { .x = s->item[i].g };
-        parallel_for(s->cpu, s->item[i].bytes / sizeof(float), 4096, scan_part, &k);
+        if (k.x) parallel_for(s->cpu, s->item[i].bytes / sizeof(float), 4096, scan_part, &k);
         if (atomic_load(&k.bad)) *bad = i;
     }
     return OK;

@@ -6,8 +6,9 @@
 enum { CHUNK = 4096 };
 
 struct optim_part {
-    float *w, *v, *s; /* s: Adam's mean square, or NULL */
-    const float *g;
+    float *w, *v, *s;     /* s: Adam's mean square, or NULL */
+    const float *g;       /* NULL: not learnt */
+    float *average;       /* or NULL */
     uint16_t *copy;       /* bfloat16 of w, or NULL */
     size_t count, before; /* numbers; and in the parts before this one, each rounded up to CHUNK */
     double rate;          /* a factor of the step state's */
@@ -42,6 +43,22 @@ DEVICE int part_of(const struct optim_part *part, int n, size_t chunk)
     return low;
 }
 
+DEVICE void descend(const struct optim_part *p, size_t i, struct optim_factors f, float rate, float widen)
+{
+    const float d = f.average * p->g[i] + p->decay * p->w[i];
+    const float v = f.momentum * p->v[i] + (p->s ? (1 - f.momentum) * d : d);
+    float move = rate * v;
+    if (p->s) {
+        const float s = f.b2 * p->s[i] + (1 - f.b2) * d * d;
+        p->s[i] = s;
+        move /= sqrtf(s) * widen + f.epsilon;
+    }
+    const float w = p->w[i] - move;
+    p->v[i] = v;
+    p->w[i] = w;
+    if (p->copy) p->copy[i] = bf16_put(w);
+}
+
 KERNEL(step, const struct optim_part *part, int n, struct optim_factors f, const struct step_state *now)
 {
     PHASE
@@ -49,21 +66,11 @@ KERNEL(step, const struct optim_part *part, int n, struct optim_factors f, const
         const struct optim_part p = part[part_of(part, n, blockIdx.x)]; /* read once, whatever is written */
         const size_t first = (size_t)blockIdx.x * CHUNK - p.before;
         const float rate = (float)(p.s ? now->rate * p.rate / now->v_share : now->rate * p.rate);
-        const float widen = p.s ? (float)(1 / sqrt(now->s_share)) : 0;
+        const float widen = p.s ? (float)(1 / sqrt(now->s_share)) : 0, share = (float)now->average_share;
         if (now->stop) continue; /* the last good weights stay */
         for (size_t i = first + threadIdx.x; i < first + CHUNK && i < p.count; i += blockDim.x) {
-            const float d = f.average * p.g[i] + p.decay * p.w[i];
-            const float v = f.momentum * p.v[i] + (p.s ? (1 - f.momentum) * d : d);
-            float move = rate * v;
-            if (p.s) {
-                const float s = f.b2 * p.s[i] + (1 - f.b2) * d * d;
-                p.s[i] = s;
-                move /= sqrtf(s) * widen + f.epsilon;
-            }
-            const float w = p.w[i] - move;
-            p.v[i] = v;
-            p.w[i] = w;
-            if (p.copy) p.copy[i] = bf16_put(w);
+            if (p.g) descend(&p, i, f, rate, widen);
+            if (p.average) p.average[i] = (1 - share) * p.average[i] + share * p.w[i];
         }
     }
 }
@@ -76,7 +83,7 @@ KERNEL(find_bad, const struct optim_part *part, int n, int *bad, int *stop)
         const int k = part_of(part, n, blockIdx.x);
         const struct optim_part *p = &part[k];
         const size_t first = (size_t)blockIdx.x * CHUNK - p->before;
-        for (size_t i = first + threadIdx.x; i < first + CHUNK && i < p->count; i += blockDim.x)
+        for (size_t i = first + threadIdx.x; p->g && i < first + CHUNK && i < p->count; i += blockDim.x)
             if (!is_finite(p->g[i])) {
                 bad[k] = 1; /* whoever does it: the number is the same */
                 if (stop) *stop = STOP_GRADIENT;
@@ -99,6 +106,7 @@ static struct optim_part describe(const struct optim_item *i, size_t before)
                                 .v = (float *)i->v,
                                 .s = (float *)i->s,
                                 .g = (const float *)i->g,
+                                .average = (float *)i->average,
                                 .copy = l && l->bf16 ? (uint16_t *)cuda_weight_copy(l, i->w) : NULL,
                                 .count = l ? l->count : i->bytes / sizeof(float),
                                 .before = before,

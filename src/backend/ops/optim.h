@@ -7,7 +7,8 @@
  * many bytes and with the layout of a linear plan's weights (NULL: `real`, dense). */
 struct optim_item {
     void *w, *v, *s;
-    const void *g;
+    const void *g; /* NULL: not learnt; after those that are */
+    void *average; /* moving average of w, or NULL */
     size_t bytes;
     const struct layout *layout;
     double rate, decay; /* rate: a factor of the step state's */
@@ -24,7 +25,8 @@ struct optim_ops {
     /* v = momentum * v + (average * g + decay * w); w = w - rate * v, for all items. The same step as
      * Darknet's (u = -B v) and as PyTorch's SGD without dampening or Nesterov. Adam, with d in the brackets:
      * v = B1 * v + (1 - B1) * d; s = B2 * s + (1 - B2) * d^2;
-     * w = w - rate * (v / v_share) / (sqrt(s / s_share) + epsilon), with the shares of the step state. */
+     * w = w - rate * (v / v_share) / (sqrt(s / s_share) + epsilon), with the shares of the step state. Then
+     * average = (1 - average_share) * average + average_share * w. */
     int (*update)(const struct op_plan *, const struct step_state *);
     /* *bad (host): the first item whose gradient is not finite, or -1. */
     int (*check)(const struct op_plan *, int *bad);

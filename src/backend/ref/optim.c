@@ -40,14 +40,23 @@ static void adam(const struct optim_desc *d, const struct optim_item *i, const s
     }
 }
 
+static void average(const struct optim_item *i, double share)
+{
+    const real *w = i->w;
+    real *mean = i->average;
+    for (size_t k = 0; k < i->bytes / sizeof *w; k++) mean[k] = (real)((1 - share) * mean[k] + share * w[k]);
+}
+
 static int update(const struct op_plan *p, const struct step_state *state)
 {
     const struct optim *s = p->self;
     for (int i = 0; i < s->d.n; i++) {
-        if (s->item[i].s)
-            adam(&s->d, &s->item[i], state);
-        else
-            descend(&s->d, &s->item[i], state->rate * s->item[i].rate);
+        const struct optim_item *item = &s->item[i];
+        if (item->s)
+            adam(&s->d, item, state);
+        else if (item->g)
+            descend(&s->d, item, state->rate * item->rate);
+        if (item->average) average(item, state->average_share);
     }
     return OK;
 }
@@ -58,7 +67,7 @@ static int check(const struct op_plan *p, int *bad)
     *bad = -1;
     for (int i = 0; i < s->d.n && *bad < 0; i++) {
         const real *g = s->item[i].g;
-        for (size_t k = 0; k < s->item[i].bytes / sizeof *g; k++)
+        for (size_t k = 0; g && k < s->item[i].bytes / sizeof *g; k++)
             if (!isfinite(g[k])) *bad = i;
     }
     return OK;
