@@ -99,6 +99,26 @@ static void order_is_darknets(void **state)
     }
 }
 
+/* [shortcut] with weights: those of the previous layer, then those of each of `from`. */
+static void weights_of_sums(void **state)
+{
+    static const char *const cfg = HEAD LAYER0 "[convolutional]\nfilters=2\nactivation=linear\n"
+                                               "[shortcut]\nfrom=0,-1\nweights_type=per_channel\n"
+                                               "[convolutional]\nfilters=2\nactivation=linear\n"
+                                               "[shortcut]\nfrom=-1\nweights_type=per_feature\n[softmax]\n";
+    (void)state;
+    for (int train = 0; train < 2; train++) {
+        fresh(cfg, train);
+        struct image f = file_of(0, 2, 77, 1, 38);
+        assert_int_equal(weights_floats(t.net), 38); /* 18, 6, 3 x 2, 6, 2 */
+        load_ok(&f, 6);
+        counts_from(4, 24);
+        counts_from(5, 30);
+        counts_from(7, 36);
+        tiny_close(&t);
+    }
+}
+
 static void headers_old_and_new(void **state)
 {
     static const struct {
@@ -319,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_darknets),
+        cmocka_unit_test(weights_of_sums),
         cmocka_unit_test(headers_old_and_new),
         cmocka_unit_test(transposed_matrices),
         cmocka_unit_test(short_at_every_byte),

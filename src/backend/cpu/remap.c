@@ -29,7 +29,7 @@ static int plan(struct backend *be, const struct remap_desc *d, struct tensor *o
                 struct err *e)
 {
     const struct tensor *small = d->gather ? out : d->in, *large = d->gather ? d->in : out;
-    size_t copies = (size_t)remap_copies(d);
+    uint32_t copies = (uint32_t)remap_copies(d);
     TRY(op_plan_init(p, sizeof(struct remap), e));
     TRY(format_tensor(out, format_layout(out->shape, d->in->layout ? d->in->layout->block : 1), e));
     struct remap *s = p->self;
@@ -43,7 +43,7 @@ static int plan(struct backend *be, const struct remap_desc *d, struct tensor *o
     if (s->small.row <= UINT32_MAX && s->large.row <= UINT32_MAX)
         s->place = mem_alloc(s->n, sizeof *s->place);
     if (!s->place) return fail(e, E_MEM, "no memory for an index of %zu elements", s->n);
-    for (size_t i = 0; i < s->n; i++)
+    for (uint32_t i = 0; i < s->n; i++)
         s->place[i] = (struct place){ place_of(&s->small, i / copies),
                                       place_of(&s->large, remap_large(d, i / copies, (int)(i % copies))) };
     return OK;

@@ -9,21 +9,23 @@ struct remap {
     struct shape small, large;
 };
 
-/* Where element i of a row, counted in C,H,W order, lies in row r. */
-DEVICE size_t place_of(struct shape s, size_t r, size_t i)
+/* Where element i of a row, counted in C,H,W order, lies in row r; and the way back, of element i of that
+ * row. Rows together have fewer than 2^31 elements. */
+DEVICE unsigned place_of(struct shape s, unsigned r, unsigned i)
 {
-    const size_t hw = (size_t)s.h * s.w;
+    const unsigned hw = s.h * s.w;
     return (r * hw + i % hw) * s.c + i / hw;
 }
+DEVICE unsigned number_of(struct shape s, unsigned i) { return i % s.c * (s.h * s.w) + i / s.c; }
 
 KERNEL(spread, struct remap m, const void *x, void *y, size_t n, int add)
 {
     PHASE GRID_LOOP(i, n)
     {
-        const size_t row = (size_t)m.large.c * m.large.h * m.large.w,
-                     at = dense_at(i, m.large.c, (size_t)m.large.h * m.large.w);
+        const unsigned row = m.large.c * m.large.h * m.large.w, r = (unsigned)i / row;
         float f;
-        load(m.small_bf16, 1, x, place_of(m.small, i / row, remap_small(&m.desc, at % row)), &f);
+        load(m.small_bf16, 1, x,
+             place_of(m.small, r, remap_small(&m.desc, number_of(m.large, (unsigned)i % row))), &f);
         f *= (float)m.desc.scale;
         put(m.large_bf16, 1, y, i, &f, add);
     }
@@ -33,11 +35,11 @@ KERNEL(gather, struct remap m, const void *x, void *y, size_t n, int add)
 {
     PHASE GRID_LOOP(i, n)
     {
-        const size_t row = (size_t)m.small.c * m.small.h * m.small.w,
-                     at = dense_at(i, m.small.c, (size_t)m.small.h * m.small.w);
+        const unsigned row = m.small.c * m.small.h * m.small.w, r = (unsigned)i / row,
+                       at = number_of(m.small, (unsigned)i % row);
         float f, sum = 0;
         for (int k = 0; k < remap_copies(&m.desc); k++) {
-            load(m.large_bf16, 1, x, place_of(m.large, i / row, remap_large(&m.desc, at % row, k)), &f);
+            load(m.large_bf16, 1, x, place_of(m.large, r, remap_large(&m.desc, at, k)), &f);
             sum += f;
         }
         sum *= (float)m.desc.scale;

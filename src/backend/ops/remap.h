@@ -26,20 +26,21 @@ struct remap_ops {
 /* Large elements that belong to a small one. */
 SCALAR int remap_copies(const struct remap_desc *m) { return m->c == m->large_c ? m->stride * m->stride : 1; }
 
-/* Copy number `copy` of small element i. */
-SCALAR size_t remap_large(const struct remap_desc *m, size_t i, int copy)
+/* Copy number `copy` of small element i. In 32 bits, which every row fits into: a GPU divides those faster.
+ */
+SCALAR uint32_t remap_large(const struct remap_desc *m, uint32_t i, int copy)
 {
-    const size_t w = (size_t)m->w, h = (size_t)m->h, s = (size_t)m->stride, k = i / (w * h),
-                 at = k / (size_t)m->large_c + (size_t)copy;
-    return i % w * s + at % s + w * s * (i / w % h * s + at / s + h * s * (k % (size_t)m->large_c));
+    const uint32_t w = (uint32_t)m->w, h = (uint32_t)m->h, s = (uint32_t)m->stride, c = (uint32_t)m->large_c,
+                   k = i / (w * h), at = k / c + (uint32_t)copy;
+    return i % w * s + at % s + w * s * (i / w % h * s + at / s + h * s * (k % c));
 }
 
 /* The small element that large element i belongs to. */
-SCALAR size_t remap_small(const struct remap_desc *m, size_t i)
+SCALAR uint32_t remap_small(const struct remap_desc *m, uint32_t i)
 {
-    const size_t s = (size_t)m->stride, w = (size_t)m->w * s, h = (size_t)m->h * s, x = i % w, y = i / w % h,
-                 at = m->c == m->large_c ? 0 : y % s * s + x % s;
-    return x / s + w / s * (y / s + h / s * (at * (size_t)m->large_c + i / w / h));
+    const uint32_t s = (uint32_t)m->stride, w = (uint32_t)m->w * s, h = (uint32_t)m->h * s, x = i % w,
+                   y = i / w % h, at = m->c == m->large_c ? 0 : y % s * s + x % s;
+    return x / s + w / s * (y / s + h / s * (at * (uint32_t)m->large_c + i / w / h));
 }
 
 #endif

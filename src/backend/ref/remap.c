@@ -9,12 +9,13 @@ static int plan(struct backend *be, const struct remap_desc *d, struct tensor *o
 
 static void run(const struct remap_desc *m, int gather, int rows, const real *from, real *to, int add)
 {
-    size_t small = (size_t)m->w * (size_t)m->h * (size_t)m->c, copies = (size_t)remap_copies(m),
-           large = small * copies, n = gather ? small : large;
+    int copies = remap_copies(m);
+    uint32_t small = (uint32_t)m->w * (uint32_t)m->h * (uint32_t)m->c, large = small * (uint32_t)copies,
+             n = gather ? small : large;
     for (int r = 0; r < rows; r++, from += gather ? large : small, to += n)
-        for (size_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n; i++) {
             double sum = gather ? 0 : from[remap_small(m, i)];
-            for (size_t k = 0; gather && k < copies; k++) sum += from[remap_large(m, i, (int)k)];
+            for (int k = 0; gather && k < copies; k++) sum += from[remap_large(m, i, k)];
             ref_put(&to[i], m->scale * sum, add);
         }
 }
