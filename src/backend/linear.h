@@ -1,4 +1,4 @@
-/* Linear maps with weights: what the operations conv and dense have in common. */
+/* Linear maps with weights: what the operations conv, local and dense have in common. */
 #ifndef BACKEND_LINEAR_H
 #define BACKEND_LINEAR_H
 #include "backend/activation.h"

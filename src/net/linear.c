@@ -6,7 +6,12 @@
 
 enum { MAP, NORM, ACTIVATION }; /* the layer's plans */
 
-static size_t outputs(const struct layer *l) { return (size_t)l->out->x.shape.c; }
+/* Biases; each belongs to as many weights. */
+static size_t outputs(const struct layer *l)
+{
+    const struct linear *s = l->self;
+    return s->untied ? shape_row(l->out->x.shape) : (size_t)l->out->x.shape.c;
+}
 
 /* Declares the parameters in the order of the .weights file. init=pytorch: weights and bias are uniform
  * within 1/sqrt(fan-in) of 0 (reset_parameters of torch.nn.Conv2d and Linear); normalised outputs start at

@@ -1,6 +1,6 @@
-/* What [convolutional] and [connected] have in common: a linear map, then batch normalisation or a bias, then
- * an activation. In training the three are kept apart, as far as the backend cannot fuse them; in inference
- * the normalisation is folded into the weights. */
+/* What [convolutional], [local] and [connected] have in common: a linear map, then batch normalisation or a
+ * bias, then an activation. In training the three are kept apart, as far as the backend cannot fuse them; in
+ * inference the normalisation is folded into the weights. */
 #ifndef NET_LINEAR_H
 #define NET_LINEAR_H
 #include "net/activate.h"
@@ -13,6 +13,7 @@ struct linear {
     double spread;           /* of the initial weights: standard deviation, or half-width */
     enum init init;
     int norm;                 /* batch_normalize */
+    int untied;               /* as many biases as numbers in a row of the output, not one for each channel */
     int weights_first;        /* .weights order: [connected] has its weights before the batch-norm triple */
     struct activate activate; /* act */
     /* The rest is linear.c's. */

@@ -97,7 +97,6 @@ const struct stock_section stock_sections[] = {
     { "deconvolutional", "transposed convolutions are not supported" },
     { "lrn", "local response normalisation is not supported: use batch_normalize=1" },
     { "normalization", "local response normalisation is not supported: use batch_normalize=1" },
-    { "local", "convolutions without shared weights are not supported yet" },
     { "logistic", "several labels for an image are not supported: end the cfg with [softmax]" },
     { "l2norm", "scaling to length 1 is not supported" },
     { "contrastive", "contrastive training is not supported" },

@@ -39,6 +39,10 @@ static size_t weight_count(const layer *l, size_t *fan)
         *fan = (size_t)l->size * (size_t)l->size * (size_t)(l->c / l->groups);
         return (size_t)l->nweights;
     }
+    if (l->type == LOCAL) {
+        *fan = (size_t)l->size * (size_t)l->size * (size_t)l->c;
+        return *fan * (size_t)l->outputs;
+    }
     *fan = (size_t)l->inputs;
     return l->type == CONNECTED ? (size_t)l->inputs * (size_t)l->outputs : 0;
 }
@@ -135,7 +139,7 @@ static void put_parameters(FILE *f, const network *net)
             put(f, "mean", 0, i, l->rolling_mean, c);
             put(f, "variance", 0, i, l->rolling_variance, c);
         }
-        if (l->type == CONVOLUTIONAL) put(f, "weights", 0, i, l->weights, n);
+        if (l->type != CONNECTED) put(f, "weights", 0, i, l->weights, n);
     }
 }
 

@@ -65,7 +65,7 @@ static void conv_gradient(void **state)
             linear(&ops->conv->linear, tensor(3, cases[i].c, cases[i].h, cases[i].w),
                    tensor(3, cases[i].o, (cases[i].h + grown) / sy + 1, (cases[i].w + grown) / sx + 1));
         t.d.size = k, t.d.stride_y = sy, t.d.stride_x = sx, t.d.pad = p, t.d.groups = g, t.d.dilation = d;
-        linear_gradients(&t, (size_t)(cases[i].o * cases[i].c / g * k * k));
+        linear_gradients(&t, (size_t)(cases[i].o * cases[i].c / g * k * k), (size_t)cases[i].o);
     }
 }
 

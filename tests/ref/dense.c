@@ -26,7 +26,7 @@ static void dense_gradient(void **state)
 {
     (void)state;
     struct linear t = linear(&ops->dense->linear, tensor(3, 2, 2, 3), tensor(3, 5, 1, 1));
-    linear_gradients(&t, 60);
+    linear_gradients(&t, 60, 5);
 }
 
 int main(void)

@@ -41,10 +41,11 @@ static inline double linear_value(const void *ctx)
     return inner(y, t->r, shape_row(t->out.shape) * (size_t)t->d.rows_back);
 }
 
-/* The map is linear in x, w and bias: differences with step 1 are exact. All but one row go back. */
-static inline void linear_gradients(struct linear *t, size_t nw)
+/* nw weights, nb biases. The map is linear in x, w and bias: differences with step 1 are exact. All but one
+ * row go back. */
+static inline void linear_gradients(struct linear *t, size_t nw, size_t nb)
 {
-    size_t row = shape_row(t->in.shape), nx = row * (size_t)(t->in.shape.n - 1), nb = (size_t)t->out.shape.c;
+    size_t row = shape_row(t->in.shape), nx = row * (size_t)(t->in.shape.n - 1);
     real gx[MOST], gw[MOST], gb[MOST];
     noise(t->x, shape_count(t->in.shape), 1);
     noise(t->w, nw, 2);

@@ -1,13 +1,16 @@
-/* A convolution or a dense map on the rig. */
+/* A convolution, a locally connected or a dense map on the rig. */
 #ifndef RIG_LINEAR_H
 #define RIG_LINEAR_H
 #include "rig/rig.h"
 #include "backend/ops/conv.h"
 #include "backend/ops/dense.h"
+#include "backend/ops/local.h"
+
+enum { LINEAR_CONV, LINEAR_DENSE, LINEAR_LOCAL };
 
 struct linear_case {
     struct shape in;
-    int out, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, is_dense;
+    int out, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, kind;
     enum act act; /* in a second plan for inference, over the same packed weights and one row less */
     int dilation, stride_x; /* stride_x 0: as stride */
 };
@@ -24,12 +27,19 @@ static inline struct linear_desc linear_desc(const struct linear_case *k, const 
                                  .groups = k->groups };
 }
 
+static inline const struct linear_ops *linear_ops(const struct rig *r, const struct linear_case *k)
+{
+    const struct backend_ops *ops = r->be->ops;
+    if (k->kind == LINEAR_LOCAL) return &ops->local->linear;
+    return k->kind == LINEAR_DENSE ? &ops->dense->linear : &ops->conv->linear;
+}
+
 static inline void linear_infer(struct rig *r, const struct linear_case *k, const struct tensor *x,
                                 struct tensor *y, const struct op_plan *train, const void *w,
                                 const real *bias)
 {
     struct err e;
-    const struct linear_ops *ops = k->is_dense ? &r->be->ops->dense->linear : &r->be->ops->conv->linear;
+    const struct linear_ops *ops = linear_ops(r, k);
     struct tensor less = *x;
     struct op_plan p;
     less.shape.n--;
@@ -54,15 +64,16 @@ static inline void linear(struct rig *r, const void *arg)
     struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
                   y = { .shape = { k->in.n, k->out, 1, 1 } };
-    const struct linear_ops *ops = k->is_dense ? &r->be->ops->dense->linear : &r->be->ops->conv->linear;
+    const struct linear_ops *ops = linear_ops(r, k);
     struct linear_desc d = linear_desc(k, &x);
-    if (!k->is_dense) {
+    if (k->kind != LINEAR_DENSE) {
         int grown = 2 * d.pad - (d.size - 1) * d.dilation - 1;
         y.shape.h = (k->in.h + grown) / d.stride_y + 1;
         y.shape.w = (k->in.w + grown) / d.stride_x + 1;
     }
-    size_t nw =
-        (size_t)k->out * (k->is_dense ? shape_row(k->in) : (size_t)(k->in.c / k->groups * k->size * k->size));
+    size_t biases = k->kind == LINEAR_LOCAL ? shape_row(y.shape) : (size_t)k->out,
+           nw = biases * (k->kind == LINEAR_DENSE ? shape_row(k->in)
+                                                  : (size_t)(k->in.c / k->groups * k->size * k->size));
     d.train = d.need_gx = 1;
     d.rows_back = k->rows_back;
     d.add_gx = k->add_gx;
@@ -70,8 +81,8 @@ static inline void linear(struct rig *r, const void *arg)
     void *w = rig_alloc(r, p.weight_bytes), *gw = rig_alloc(r, p.weight_bytes),
          *scratch = rig_alloc(r, p.scratch_bytes);
     real *host_w = rig_noise(r, nw, 1), *back = rig_host(r, nw, sizeof *back),
-         *bias = rig_alloc_noise(r, (size_t)k->out, 2);
-    real *gbias = rig_alloc_noise(r, (size_t)k->out, 3);
+         *bias = rig_alloc_noise(r, biases, 2);
+    real *gbias = rig_alloc_noise(r, biases, 3);
     assert_int_equal(ops->pack(&p, host_w, w), OK);
     assert_int_equal(ops->unpack(&p, w, back), OK);
     assert_memory_equal(host_w, back, nw * sizeof *back);
@@ -88,7 +99,7 @@ static inline void linear(struct rig *r, const void *arg)
     real *host_gw = rig_host(r, nw, sizeof *host_gw);
     assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
     rig_keep(r, "gw", host_gw, nw);
-    rig_keep_vector(r, "gbias", gbias, (size_t)k->out);
+    rig_keep_vector(r, "gbias", gbias, biases);
     linear_infer(r, k, &x, &y, &p, w, k->bias ? bias : NULL);
     op_destroy(&p);
     op_destroy(&p);
