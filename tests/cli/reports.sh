@@ -32,6 +32,10 @@ other 'lstm' "[lstm]\noutput=3\n$tail"
 printf "$head[convolutionnal]\nfilters=2\n$tail" >x.cfg
 check "a misspelt section" refuses 'unknown section \[convolutionnal\]; did you mean' ops x.cfg
 
+printf "$head[convolutional]\nfilters=4\nsize=1\nactivation=leaky\n[route]\nlayers=-1\ngroups=2\ngroup_id=1\n$tail" >x.cfg
+run ops x.cfg
+check "[route] groups= is half of the channels" grep -qE '1 route +8 x 8 x 2 ' out
+
 # ---- [shortcut] round layers that do nothing at inference ----
 for between in '[dropout]\nprobability=.5' '[activation]\nactivation=linear' '[route]\nlayers=-1' '[itra]\nlambda=0'; do
     printf "$head[convolutional]\nfilters=2\nsize=1\nactivation=leaky\n$between\n" >x.cfg
