@@ -85,7 +85,8 @@ int cli_help(const struct cli *, struct err *);
 void cli_help_command(const struct command *);
 
 /* Call it first. Standard streams that are closed become /dev/null, so that no file opened later takes their
- * place; writing to a closed pipe fails instead of raising a signal. */
+ * place; writing to a closed pipe, or beyond a limit on the size of files, fails instead of raising a signal.
+ */
 void output_open(void);
 int output_check(struct err *); /* an error once something could not be written to stdout */
 

@@ -14,6 +14,7 @@ void output_open(void)
     while (fd >= 0 && fd <= 2);
     if (fd > 2) close(fd);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines also into a pipe or a file */
 }
 

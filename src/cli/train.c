@@ -21,7 +21,8 @@ static void remember(int number) { stop_signal = number; }
  * ignored from the start (nohup) stay ignored. */
 static void watch_signals(void)
 {
-    static const int number[] = { SIGINT, SIGTERM, SIGHUP };
+    /* The last three come from schedulers before they kill, and from a limit on CPU time. */
+    static const int number[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU };
     struct sigaction before, a = { .sa_handler = remember, .sa_flags = SA_RESTART | (int)SA_RESETHAND };
     sigemptyset(&a.sa_mask);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)

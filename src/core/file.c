@@ -21,6 +21,9 @@ int file_open(const char *path, int *fd, uint64_t *size, struct err *e)
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     *size = 0;
     if (*fd < 0 && errno == ENOENT) return fail_at(e, E_FILE, path, 0, "no such file");
+    if (*fd < 0 && (errno == EMFILE || errno == ENFILE)) /* nothing is wrong with this file */
+        return fail_at(e, E_MEM, path, 0, "cannot be opened: %s: raise the limit (ulimit -n)",
+                       strerror(errno));
     if (*fd < 0) return fail_at(e, E_FILE, path, 0, "cannot be opened: %s", strerror(errno));
     int rc = OK;
     if (fstat(*fd, &st))
@@ -216,9 +219,9 @@ int folder_prepare(const char *path, struct err *e)
         rc = fail_at(e, E_FILE, path, 0, "is not a folder");
     else if (file_create(&trial, inside, &why) || file_write(&trial, "x", 1, &why) ||
              file_flush(&trial, &why)) /* a byte: a full disk still creates empty files */
-        rc = why.code == E_MEM ? fail(e, E_MEM, "%s", why.msg)
-                               : fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s",
-                                         strerror(errno));
+        rc = why.code == E_MEM
+                 ? fail(e, E_MEM, "%s", why.msg)
+                 : fail_at(e, E_FILE, path, 0, "no file can be written in this folder: %s", strerror(errno));
     file_abort(&trial);
     mem_free(inside);
     return rc;

@@ -57,6 +57,7 @@ static int reached_end(const struct trainer *t)
 
 static int save_weights(const struct trainer *t, const char *path, struct err *e)
 {
+    folder_prepare(t->o->backup, NULL); /* should someone have removed it */
     return weights_save(t->net, path, t->net->n, t->net->seen, e);
 }
 
