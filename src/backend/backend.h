@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/err.h"
+#include "core/mixed.h"
 #include "core/real.h"
 
 #ifdef __cplusplus
@@ -100,6 +101,7 @@ struct op_context {
     void *scratch; /* shared by all operations: contents are undefined between calls */
     const struct step_state *state;
     const int *label;   /* class of each row; NULL: no labels, so no loss */
+    const struct mixed_label *mixed; /* of each row, besides the label with the largest share; or NULL */
     int scored;         /* rows 0..scored-1 count in the losses */
     int add;            /* gradients of parameters: add to those of the sub-mini-batches before */
     int reuse_detached; /* what is computed from data but not differentiated (bandwidths) stays as in the pass

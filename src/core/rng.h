@@ -17,6 +17,7 @@ enum rng_stream {
     RNG_CROP = 6,    /* the [crop] layer */
     RNG_SAMPLE = 7,  /* fixed subsets, as for compactness */
     RNG_HOLDOUT = 8, /* training samples that become the validation set */
+    RNG_MIX = 10,    /* + lane: which images are mixed, and how */
     RNG_SPLIT = 9    /* which images of the user's folders validate */
 };
 

@@ -181,7 +181,7 @@ int augment_only_moves(const struct augment *a, int iw, int ih)
     int scaled = (a->min_crop > 0 && a->min_crop != a->w) || (a->max_crop > 0 && a->max_crop != a->w);
     int same = !scaled && a->angle == 0 && is_neutral(a->aspect);
     int colours = a->hue != 0 || !is_neutral(a->saturation) || !is_neutral(a->exposure);
-    return iw == a->w && ih == a->h && (a->pad_crop > 0 || same) && !colours;
+    return iw == a->w && ih == a->h && (a->pad_crop > 0 || same) && !colours && !a->mix;
 }
 
 static void mirror(const struct augment *a, float *x)

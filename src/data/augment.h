@@ -13,6 +13,7 @@ struct augment {
     double angle, aspect, hue, saturation, exposure;
     int flip;               /* mirror with probability 1/2 */
     int pad_crop;           /* > 0: instead of scaling, pad by so many black pixels, crop at random */
+    int mix;                /* enum mix: what the loader makes of several images */
     double mean[4], std[4]; /* per channel, on [0, 1]; std 0: no normalisation */
 };
 

@@ -5,10 +5,8 @@
 #include <string.h>
 #include "core/cores.h"
 #include "core/mem.h"
-#include "core/pairing.h"
-#include "core/rng.h"
 #include "data/image.h"
-#include "data/pick.h"
+#include "data/mix.h"
 
 enum { DEPTH = 3, LANES = 2 };
 enum { PACKED_ROWS = 16 }; /* rows a job of packed images: one alone is quicker made than handed over */
@@ -19,11 +17,12 @@ struct slot {
     struct batch batch;
     float *x; /* or, where the loader says moves: */
     struct crop *move;
-    int *label, *sample; /* in one block */
+    int *label, *sample;       /* in one block */
+    struct mixed_label *mixed; /* where images are mixed, else NULL */
     struct outcome {
         int failed;       /* unreadable draws before the sample that is in the row */
         const char *flaw; /* of its file, or NULL */
-    } * outcome;          /* by row */
+    } * outcome;          /* by row, in each of its parts */
     int pending;          /* rows still to be made, of all lanes */
     int released;
     struct err err; /* first failure that is no matter of one image */
@@ -45,6 +44,7 @@ struct loader {
     struct loader_options o;
     struct notes notes;
     size_t pixels; /* numbers in a row */
+    int parts;     /* of which a row may be mixed */
     uint64_t end;  /* number of the first batch there is not */
     struct slot slot[DEPTH];
 
@@ -66,73 +66,6 @@ struct loader {
     } unreadable, flawed;
     struct err dead; /* once failed, always */
 };
-
-/* ---- which sample goes where: pure functions of the options ---- */
-
-static int is_paired(const struct loader_options *o, uint64_t number)
-{
-    return o->pairing != PAIR_NONE && is_paired_iteration(number / (uint64_t)o->subdivisions + 1, o->every);
-}
-
-/* The first number from `number` on that is paired. */
-static uint64_t next_paired(const struct loader_options *o, uint64_t number)
-{
-    uint64_t s = (uint64_t)o->subdivisions, every = (uint64_t)o->every, iteration = number / s + 1;
-    uint64_t wanted = (iteration + every - 1) / every * every;
-    return wanted == iteration ? number : (wanted - 1) * s;
-}
-
-/* How many batches with this lane come before `number`: so a lane knows its place without having run. */
-static uint64_t lane_before(const struct loader_options *o, int lane, uint64_t number)
-{
-    if (lane == 0) return number;
-    uint64_t s = (uint64_t)o->subdivisions;
-    return number / s / (uint64_t)o->every * s + (is_paired(o, number) ? number % s : 0);
-}
-
-static uint64_t place_of(const struct loader_options *o, int lane, uint64_t number, int row)
-{
-    return lane_before(o, lane, number) * (uint64_t)o->rows + (uint64_t)row;
-}
-
-static int draw(const struct loader *l, int lane, uint64_t number, int row)
-{
-    const struct loader_options *o = &l->o;
-    uint64_t place = place_of(o, lane, number, row);
-    if (!o->training) return o->only ? o->only[place] : (int)place;
-    if (lane == 1 && o->pairing == PAIR_CLASS) {
-        int mate = draw(l, 0, number, row), k = l->d->label[mate];
-        return sampler_mate(o->seed, place, l->d->of_class + l->d->start[k], l->d->count[k], mate);
-    }
-    return sampler_at(o->seed, lane, place, l->d->n, o->replacement);
-}
-
-/* Redraws for class-matched rows: the lanes take turns along their class from a random place, so that the
- * rows stay of one class and different samples whichever was redrawn, without one having to wait for the
- * other. -1: none left. */
-static int redraw_matched(const struct loader *l, uint64_t key, int lane, int a, int b, int attempt)
-{
-    int k = l->d->label[a];
-    uint64_t n = (uint64_t)l->d->count[k], from = rng_below(key, 0, n);
-    for (uint64_t i = (uint64_t)lane; i < n; i += LANES) {
-        int sample = l->d->of_class[(uint64_t)l->d->start[k] + (from + i) % n];
-        if (sample != a && sample != b && --attempt == 0) return sample;
-    }
-    return attempt == 1 ? (lane ? a : b) : -1;
-}
-
-/* The sample of a row; in training, after so many unreadable ones, what replaces them. */
-static int redraw(const struct loader *l, int lane, uint64_t number, int row, int attempt)
-{
-    const struct loader_options *o = &l->o;
-    if (!attempt) return draw(l, lane, number, row);
-    int matched = o->pairing == PAIR_CLASS && is_paired(o, number), stream = matched ? 0 : lane;
-    /* sub-stream 1 of the order; 0 holds the epochs */
-    uint64_t key =
-        rng_key(rng_key(o->seed, RNG_ORDER, (uint64_t)stream), 1, place_of(o, stream, number, row));
-    if (!matched) return (int)rng_below(key, (uint64_t)attempt, (uint64_t)l->d->n);
-    return redraw_matched(l, key, lane, draw(l, 0, number, row), draw(l, 1, number, row), attempt);
-}
 
 /* ---- workers ---- */
 
@@ -159,48 +92,78 @@ static int make_row(const struct loader *l, int sample, uint64_t key, float *x, 
     return rc;
 }
 
-static uint64_t key_of(const struct loader *l, int lane, uint64_t number, int row)
+static struct place place_of(const struct slot *s, int at)
 {
-    const struct loader_options *o = &l->o;
-    return rng_bits(rng_key(o->seed, RNG_AUGMENT, (uint64_t)lane), place_of(o, lane, number, row));
+    int lane = at >= s->batch.rows_s1;
+    return (struct place){ s->batch.number, lane, at - lane * s->batch.rows_s1 };
 }
 
 static int move_row(const struct loader *l, struct slot *s, int at)
 {
-    int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
     struct crop *m = &s->move[at];
     m->image = s->sample[at];
     s->label[at] = l->d->label[m->image];
-    augment_move(&l->o.augment, key_of(l, lane, s->batch.number, row), m);
+    augment_move(&l->o.augment, order_augment_key(&l->o, place_of(s, at), 0), m);
     return OK;
 }
 
-/* Fills row `at` of a slot, with other draws while images are unreadable. */
-static int fill_row(const struct loader *l, struct slot *s, int at, struct err *e)
+/* Fills x with a part of row `at`, with other draws while images are unreadable. *sample: which it is. */
+static int fill_part(const struct loader *l, struct slot *s, int at, int part, float *x, int *sample,
+                     struct err *e)
 {
     const struct loader_options *o = &l->o;
-    s->outcome[at] = (struct outcome){ 0 };
-    if (o->moves) return move_row(l, s, at);
-    int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1, sample = s->sample[at];
-    uint64_t number = s->batch.number, key = key_of(l, lane, number, row);
-    float *x = s->x + (size_t)at * l->pixels;
+    const struct place p = place_of(s, at);
+    const uint64_t key = order_augment_key(o, p, part);
+    struct outcome *out = &s->outcome[at * l->parts + part];
     struct err why;
-    struct outcome *out = &s->outcome[at];
     int rc;
-    while ((rc = make_row(l, sample, key, x, &out->flaw, &why)) == E_FILE || rc == E_FORMAT) {
+    while ((rc = make_row(l, *sample, key, x, &out->flaw, &why)) == E_FILE || rc == E_FORMAT) {
         out->failed++;
         if (!o->training) break;
-        int other = redraw(l, lane, number, row, out->failed);
+        int other = order_sample(o, l->d, p, part, out->failed);
         if (out->failed == MOST_ATTEMPTS || other < 0)
             return fail(e, E_FORMAT, "%d draws in a row gave no readable image; the last: %s", out->failed,
                         why.msg);
-        sample = other;
+        *sample = other;
     }
-    s->label[at] = l->d->label[sample];
-    s->sample[at] = rc ? -1 - sample : sample;
-    if (rc) memset(x, 0, l->pixels * sizeof *x);
     if (rc && rc != E_FILE && rc != E_FORMAT) return fail(e, rc, "%s", why.msg);
+    if (!rc) return OK;
+    memset(x, 0, l->pixels * sizeof *x);
+    *sample = -1 - *sample;
     return OK;
+}
+
+/* Mixes the other parts into row `at`, which holds the first. */
+static int mix_row(const struct loader *l, struct slot *s, int at, struct err *e)
+{
+    const struct augment *a = &l->o.augment;
+    const struct place p = place_of(s, at);
+    const struct mixture m = mix_choose((enum mix)a->mix, order_mix_key(&l->o, p), a->w, a->h);
+    int rc = OK;
+    struct mixed_label *mixed = &s->mixed[at];
+    float *part = m.parts > 1 ? mem_alloc(l->pixels, sizeof *part) : NULL;
+    *mixed = (struct mixed_label){ .label = { s->label[at] } };
+    memcpy(mixed->share, m.share, sizeof m.share);
+    if (m.parts > 1 && !part) return fail(e, E_MEM, "not enough memory for an image");
+    for (int i = 1; i < m.parts && !rc; i++) {
+        int sample = order_sample(&l->o, l->d, p, i, 0);
+        rc = fill_part(l, s, at, i, part, &sample, e);
+        if (rc) break;
+        mix_add(&m, i, part, s->x + (size_t)at * l->pixels, a->c, a->h, a->w);
+        mixed->label[i] = l->d->label[sample];
+    }
+    s->label[at] = mixed_main(mixed);
+    mem_free(part);
+    return rc;
+}
+
+static int fill_row(const struct loader *l, struct slot *s, int at, struct err *e)
+{
+    memset(&s->outcome[at * l->parts], 0, (size_t)l->parts * sizeof *s->outcome);
+    if (l->o.moves) return move_row(l, s, at);
+    TRY(fill_part(l, s, at, 0, s->x + (size_t)at * l->pixels, &s->sample[at], e));
+    s->label[at] = l->d->label[s->sample[at] < 0 ? -1 - s->sample[at] : s->sample[at]];
+    return s->mixed ? mix_row(l, s, at, e) : OK;
 }
 
 static void *work(void *arg)
@@ -245,8 +208,9 @@ static struct slot *wait_slot(struct loader *l, uint64_t number)
     pthread_mutex_lock(&l->lock);
     while (!l->stop && number >= l->taken + DEPTH) pthread_cond_wait(&l->change[ROOM], &l->lock);
     if (!l->stop && s->batch.number != number) {
-        int lanes = is_paired(&l->o, number) ? 2 : 1, first = rows_of(l, number);
-        s->batch = (struct batch){ first * lanes, first, s->x, s->move, s->label, s->sample, number };
+        int lanes = order_is_paired(&l->o, number) ? 2 : 1, first = rows_of(l, number);
+        s->batch =
+            (struct batch){ first * lanes, first, s->x, s->move, s->label, s->mixed, s->sample, number };
         s->pending = first * lanes;
         s->released = 0;
     }
@@ -261,11 +225,12 @@ static void *feed(void *arg)
     struct loader *l = lane->loader;
     int most = l->d->pixels ? PACKED_ROWS : 1;
     for (uint64_t number = l->o.start;; number++) {
-        if (lane->number == 1) number = next_paired(&l->o, number);
+        if (lane->number == 1) number = order_next_paired(&l->o, number);
         struct slot *s = number < l->end ? wait_slot(l, number) : NULL;
         if (!s) return NULL;
         int n = s->batch.rows_s1, at = lane->number * n;
-        for (int i = 0; i < n; i++) s->sample[at + i] = draw(l, lane->number, number, i);
+        for (int i = 0; i < n; i++)
+            s->sample[at + i] = order_sample(&l->o, l->d, (struct place){ number, lane->number, i }, 0, 0);
         pthread_mutex_lock(&l->lock);
         for (int i = 0; i < n; i += most)
             l->job[l->tail++ % l->capacity] = (struct job){ s, at + i, n - i < most ? n - i : most };
@@ -303,12 +268,14 @@ static void count_unreadable(struct loader *l, int sample)
 static int account(struct loader *l, const struct slot *s, struct err *e)
 {
     if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
-    for (int at = 0; at < s->batch.rows; at++) {
-        int lane = at >= s->batch.rows_s1, row = at - lane * s->batch.rows_s1;
-        for (int i = 0; i < s->outcome[at].failed; i++)
-            count_unreadable(l, redraw(l, lane, s->batch.number, row, i));
-        if (s->outcome[at].flaw && count(l, &l->flawed, "damaged", s->sample[at]))
-            note(&l->notes, "%s: %s", l->d->path[s->sample[at]], s->outcome[at].flaw);
+    for (int i = 0; i < s->batch.rows * l->parts; i++) {
+        const struct outcome *o = &s->outcome[i];
+        const struct place p = place_of(s, i / l->parts);
+        for (int k = 0; k < o->failed; k++)
+            count_unreadable(l, order_sample(&l->o, l->d, p, i % l->parts, k));
+        if (!o->flaw) continue;
+        int sample = order_sample(&l->o, l->d, p, i % l->parts, o->failed);
+        if (count(l, &l->flawed, "damaged", sample)) note(&l->notes, "%s: %s", l->d->path[sample], o->flaw);
     }
     if (l->o.training && l->unreadable.n > l->d->n / 100.0)
         return fail(e, E_FORMAT,
@@ -388,8 +355,9 @@ static int make_slots(struct loader *l, struct err *e)
             s->x = mem_alloc(numbers, sizeof *s->x);
         s->label = mem_alloc(2 * rows, sizeof *s->label);
         s->sample = s->label + rows;
-        s->outcome = mem_alloc(rows, sizeof *s->outcome);
-        missing |= (!s->x && !s->move) || !s->label || !s->outcome;
+        s->outcome = mem_alloc(rows * (size_t)l->parts, sizeof *s->outcome);
+        if (l->parts > 1) s->mixed = mem_alloc(rows, sizeof *s->mixed);
+        missing |= (!s->x && !s->move) || !s->label || !s->outcome || (l->parts > 1 && !s->mixed);
     }
     if (!missing) return OK;
     return fail(e, E_MEM, "not enough memory for %d mini-batches of %zu rows of %zu numbers", DEPTH, rows,
@@ -434,6 +402,7 @@ int loader_open(struct loader **out, const struct dataset *d, const struct loade
     l->o = *o;
     l->o.subdivisions += !o->subdivisions;
     l->o.every += !o->every;
+    l->parts = o->training && a->mix != MIX_NONE ? MIXED : 1;
     if (notes) l->notes = *notes;
     l->next = l->taken = o->start;
     uint64_t rows = (uint64_t)o->rows;
@@ -471,6 +440,7 @@ void loader_close(struct loader *l)
         mem_free(l->slot[i].x);
         mem_free(l->slot[i].move);
         mem_free(l->slot[i].label);
+        mem_free(l->slot[i].mixed);
         mem_free(l->slot[i].outcome);
     }
     mem_free(l->job);

@@ -8,35 +8,17 @@
 #define DATA_LOADER_H
 #include <stdint.h>
 #include "core/crop.h"
-#include "data/augment.h"
+#include "core/mixed.h"
 #include "data/dataset.h"
-
-/* A second lane of as many rows, S2, with its own order. PAIR_CLASS: row i is a random training sample of the
- * class of row i of S1, never the same sample unless alone. */
-enum pairing { PAIR_NONE, PAIR_RANDOM, PAIR_CLASS };
-
-struct loader_options {
-    uint64_t seed;
-    int rows;     /* of a mini-batch: S1 */
-    int training; /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, a view */
-    enum pairing pairing;
-    int subdivisions, every; /* S2 comes with the batches of iterations n (= number / subdivisions + 1) with
-                                n % every == 0 only. 0 counts as 1 */
-    int replacement;         /* draw with replacement */
-    enum view view;          /* validation: of each image */
-    const int *only;         /* validation: these samples, in this order; NULL: all. Not copied */
-    int only_n;
-    uint64_t start; /* number of the first batch */
-    int workers;    /* decoding threads, >= 1 */
-    int moves;      /* training: instead of x say how the images are moved, where augment_only_moves holds */
-    struct augment augment;
-};
+#include "data/order.h"
 
 struct batch {
     int rows, rows_s1;       /* rows 0..rows_s1-1 are S1, rows_s1..rows-1 are S2 */
     const float *x;          /* rows x c x h x w, host; NULL where there is: */
     const struct crop *move; /* rows */
     const int *label;        /* rows */
+    const struct mixed_label
+        *mixed;        /* rows, label being the one with the largest share; NULL: none is mixed */
     const int *sample; /* rows: index into the dataset; -1 - i for an unreadable image of a validation */
     uint64_t number;
 };

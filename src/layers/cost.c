@@ -1,5 +1,6 @@
-/* [cost]: an error against the one-hot truth, on a linear output. After a [softmax], which has its own loss,
- * it does nothing (the Darknets add a second gradient there).
+/* [cost]: an error against the truth, on a linear output. The truth is one-hot, smoothed and mixed as for
+ * [softmax]. After a [softmax], which has its own loss, it does nothing (the Darknets add a second gradient
+ * there).
  *
  * Per element, with d = x - truth:
  *   sse     d^2 / 2                                  slope d (as in Darknet, which prints d^2)
@@ -7,6 +8,7 @@
  *   smooth  d^2 / 2 where |d| < 1, else |d| - 1/2    slope d, else sign(d)
  * Summed over the row, averaged over rows. */
 #include <math.h>
+#include "net/config.h"
 #include "net/layer.h"
 
 enum kind { SSE, L1, SMOOTH };
@@ -15,6 +17,7 @@ static const char *const kinds[] = { "sse", "L1", "smooth", NULL };
 struct cost {
     int type;
     double scale;
+    double on, off;       /* truth of the class, and of every other one: label_smooth_eps= */
     struct buffer *x, *g; /* host: rows x inputs */
 };
 
@@ -45,7 +48,11 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     (void)e;
     struct cost *s = l->self;
+    const double k = (double)shape_row(l->in[0]->x.shape);
+    const double smooth = l->train ? builder_config(b)->label_smooth_eps : 0;
     l->on_host = 1;
+    s->on = 1 - smooth;
+    s->off = k > 1 ? smooth / (k - 1) : 0;
     size_t bytes = shape_count(l->in[0]->x.shape) * sizeof(real);
     s->x = builder_buffer(b, bytes, LIFE_HOST);
     s->g = builder_buffer(b, bytes, LIFE_HOST);
@@ -73,7 +80,9 @@ static int forward(struct layer *l, const struct pass *p)
     TRY(l->be->ops->read(l->be, &l->in[0]->x, 0, p->context.scored, x));
     double sum = 0;
     for (size_t i = 0; i < (size_t)p->context.scored * n; i++) {
-        double truth = (int)(i % n) == p->label[i / n], slope;
+        const int k = (int)(i % n);
+        double truth = k == p->label[i / n] ? s->on : s->off, slope;
+        if (p->mixed) truth = mixed_truth(&p->mixed[i / n], k, s->on, s->off);
         sum += error((enum kind)s->type, (double)x[i] - truth, &slope);
         g[i] = (real)(s->scale * slope / p->context.scored);
     }

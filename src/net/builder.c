@@ -91,8 +91,10 @@ static int claim_own(struct program *p, struct err *e)
     struct node none = { .l.index = -1 };
     struct builder b = { .p = p, .node = &none };
     size_t rows = (size_t)p->rows, moves = p->desc.train && p->net->be->ops->images ? rows : 0;
+    size_t mixed = p->desc.train && p->net->config.mixup ? rows : 0;
     p->scratch = builder_buffer(&b, 0, LIFE_PROGRAM);
     p->label = builder_buffer(&b, rows * sizeof(int), LIFE_PROGRAM);
+    p->mixed = builder_buffer(&b, mixed * sizeof(struct mixed_label), LIFE_PROGRAM);
     p->crop = builder_buffer(&b, moves * sizeof(struct crop), LIFE_PROGRAM);
     p->image = builder_buffer(&b, shape_row(p->input.x.shape) * sizeof(real), LIFE_HOST);
     return b.failed ? net_no_memory(p->net, e) : OK;

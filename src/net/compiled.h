@@ -34,7 +34,7 @@ struct program {
     size_t arena_bytes, fixed_bytes, host_bytes;
     void *arena, *fixed, *host;  /* `host` in host memory, the others in backend memory */
     struct buffer *scratch;      /* the first claim, so that it is aligned as well as the backend can */
-    struct buffer *label, *crop; /* of the rows of a step, as they come: backend memory */
+    struct buffer *label, *mixed, *crop; /* of the rows of a step, as they come: backend memory */
     struct buffer *image;        /* one row of input, host */
     struct plan_item *item;      /* as placed: tensors first, then claims */
     int nitem;

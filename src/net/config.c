@@ -57,6 +57,13 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, exposure, 1, 0, 100, "augmentation: brightness up to this factor or its inverse"),
     REAL_KEY(net_config, hue, 0, 0, 1, "augmentation: hue shift either way, in turns"),
     INT_KEY(net_config, flip, 1, 0, 1, "augmentation: 1: mirror half of the images"),
+    INT_KEY(net_config, mixup, 0, 0, 4,
+            "augmentation of half of the images: 1: mean of two; 2: as cutmix; 3: as mosaic; 4: one of these "
+            "two. "
+            "For [itra] and [center], a mixed image is of the class with the largest share"),
+    INT_KEY(net_config, cutmix, 0, 0, 1,
+            "augmentation: 1: half of the images get a rectangle of another one"),
+    INT_KEY(net_config, mosaic, 0, 0, 1, "augmentation: 1: half of the images are quarters of four"),
     INT_KEY(net_config, pad_crop, 0, 0, 1 << 12,
             "augmentation: pad by this many black pixels, then crop at random, instead of scaling (stock "
             "Darknet ignores this key)"),
@@ -159,6 +166,7 @@ int config_read(struct net_config *c, struct cfg *cfg, const struct backend *be,
     TRY(options_unused(tables, 0, cfg->path, s, notes, e));
     TRY(check(c, cfg->path, s->line, e));
     TRY(check_precision(c, cfg, be, e));
+    if (c->cutmix || c->mosaic) c->mixup = c->cutmix && c->mosaic ? 4 : c->cutmix ? 2 : 3;
     note_oddities(c, cfg->path, notes);
     return OK;
 }

@@ -3,6 +3,7 @@
 #define NET_DESC_H
 #include <stdint.h>
 #include "core/crop.h"
+#include "core/mixed.h"
 
 struct program_desc {
     int rows;   /* of S1 */
@@ -16,16 +17,17 @@ struct program_desc {
 
 /* Training takes as many rows as the program has, with labels; inference takes up to as many. */
 struct step {
-    const float *x;          /* host: rows x c x h x w; or NULL, and instead: */
-    const struct crop *move; /* host: rows; how to move images that net_keep_images keeps */
-    const int *label;        /* host: rows; NULL in inference without loss */
-    int rows, rows_s1;       /* rows_s1 are of S1, the others of S2 */
-    int add;                 /* not the first sub-mini-batch of this update */
-    int reuse_detached;      /* see struct op_context */
-    uint64_t number;         /* of the sub-mini-batch since training began */
-    uint64_t iteration;      /* from 1 */
-    int update;              /* the last sub-mini-batch: the update follows, */
-    double rate;             /* at this rate */
+    const float *x;                  /* host: rows x c x h x w; or NULL, and instead: */
+    const struct crop *move;         /* host: rows; how to move images that net_keep_images keeps */
+    const int *label;                /* host: rows; NULL in inference without loss */
+    const struct mixed_label *mixed; /* host: rows; NULL: each is of its label alone */
+    int rows, rows_s1;               /* rows_s1 are of S1, the others of S2 */
+    int add;                         /* not the first sub-mini-batch of this update */
+    int reuse_detached;              /* see struct op_context */
+    uint64_t number;                 /* of the sub-mini-batch since training began */
+    uint64_t iteration;              /* from 1 */
+    int update;                      /* the last sub-mini-batch: the update follows, */
+    double rate;                     /* at this rate */
 };
 struct step_stats {
     double ce;            /* mean over the scored rows (of softmax and cost layers) */

@@ -31,6 +31,7 @@ struct buffer {
 struct pass {
     struct op_context context; /* what operations are told of it */
     const int *label;          /* context.label on the host: one a row */
+    const struct mixed_label *mixed; /* context.mixed on the host */
     uint64_t seed;
     uint64_t step;      /* number of the sub-mini-batch since training began */
     uint64_t iteration; /* from 1 */

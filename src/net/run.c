@@ -83,10 +83,12 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
     *pass = (struct pass){ .context = { .scratch = p->scratch->data,
                                         .state = n->now,
                                         .label = s->label ? p->label->data : NULL,
+                                        .mixed = s->mixed ? p->mixed->data : NULL,
                                         .scored = s->rows_s1,
                                         .add = s->add,
                                         .reuse_detached = s->reuse_detached },
                            .label = s->label,
+                           .mixed = s->mixed,
                            .seed = n->seed,
                            .step = s->number,
                            .iteration = s->iteration,
@@ -97,6 +99,7 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
     TRY(guard(p, 0, 1, e));
     if (p->desc.train) TRY(upload_step_state(p, s));
     TRY(fill_image(p, s));
+    if (s->mixed) TRY(be->ops->upload(be, p->mixed->data, s->mixed, (size_t)s->rows * sizeof *s->mixed));
     return s->label ? be->ops->upload(be, p->label->data, s->label, (size_t)s->rows * sizeof(int)) : OK;
 }
 

@@ -21,9 +21,6 @@ const struct stock_key stock_keys[] = {
     { "net", "adversarial_lr", REFUSED, 0, "adversarial training is not supported" },
     { "net", "attention", REFUSED, 0, "adversarial training is not supported" },
     { "net", "random", MISSED, 0, "the net keeps its size: training at changing sizes is not supported" },
-    { "net", "mixup", MISSED, 0, AUGMENTED },
-    { "net", "cutmix", MISSED, 0, AUGMENTED },
-    { "net", "mosaic", MISSED, 0, AUGMENTED },
     { "net", "blur", MISSED, 0, AUGMENTED },
     { "net", "letter_box", NOTHING, 0, NULL }, /* detectors only */
     { "net", "seq_scales", REFUSED, 1, VIDEO },

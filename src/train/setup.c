@@ -51,7 +51,8 @@ int augment_from_net(const struct net *net, struct augment *a, struct err *e)
                            .saturation = c->saturation,
                            .exposure = c->exposure,
                            .flip = c->flip,
-                           .pad_crop = c->pad_crop };
+                           .pad_crop = c->pad_crop,
+                           .mix = c->mixup };
     a->min_crop = crop_side(c->min_ratio, c->min_crop, side, 1);
     a->max_crop = crop_side(c->max_ratio, c->max_crop, side, 2);
     if (a->min_crop > a->max_crop)

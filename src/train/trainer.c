@@ -191,6 +191,7 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
         s.x = b->x;
         s.move = b->move;
         s.label = b->label;
+        s.mixed = b->mixed;
         s.rows = b->rows;
         s.rows_s1 = b->rows_s1;
         now->program = step_program(&t->training, &s);

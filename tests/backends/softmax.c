@@ -5,6 +5,7 @@ struct softmax_case {
     struct shape in;
     int groups, blocked, rows_back, scored, gy, add;
     double temperature, smooth, scale;
+    int mixed;
 };
 
 static void softmax(struct rig *r, const void *arg)
@@ -21,6 +22,15 @@ static void softmax(struct rig *r, const void *arg)
         *dev = rig_alloc(r, (size_t)n * sizeof *label);
     for (int i = 0; i < n; i++) label[i] = (int)rng_below(9, (uint64_t)i, shape_row(k->in));
     r->be->ops->upload(r->be, dev, label, (size_t)n * sizeof *label);
+    struct mixed_label *host = rig_host(r, (size_t)n, sizeof *host),
+                       *mixed = rig_alloc(r, (size_t)n * sizeof *host);
+    for (int i = 0; i < n; i++) /* some classes twice */
+        for (int m = 0; m < MIXED; m++) {
+            host[i].label[m] = (int)rng_below(9 + (uint64_t)(i + m) % 3, (uint64_t)i, shape_row(k->in));
+            host[i].share[m] = m ? .125f * (float)m : .25f;
+        }
+    r->be->ops->upload(r->be, mixed, host, (size_t)n * sizeof *host);
+    if (!k->mixed) mixed = NULL;
     double *loss = rig_alloc(r, sizeof *loss), got;
     void *scratch = rig_alloc(r, p.scratch_bytes);
     real *logits = rig_noise(r, shape_count(k->in), 1);
@@ -28,7 +38,8 @@ static void softmax(struct rig *r, const void *arg)
     rig_fill(r, &x, 0);
     assert_int_equal(r->be->ops->write(r->be, &x, 0, n, logits, 0), OK);
     rig_fill(r, &y, 0);
-    assert_int_equal(ops->forward(&p, WITH(scratch, .label = dev, .scored = k->scored), x.data, y.data, loss),
+    assert_int_equal(ops->forward(&p, WITH(scratch, .label = dev, .mixed = mixed, .scored = k->scored),
+                                  x.data, y.data, loss),
                      OK);
     rig_keep_tensor(r, "p", &y, n);
     r->be->ops->download(r->be, &got, loss, sizeof got);
@@ -39,9 +50,10 @@ static void softmax(struct rig *r, const void *arg)
     assert_int_equal(ops->forward(&p, WITH(scratch), x.data, other.data, NULL), OK);
     rig_keep_tensor(r, "p without labels", &other, n);
     struct tensor gy = rig_gradient(r, &y, 2), gx = rig_gradient(r, &x, k->add ? 3 : 0);
-    assert_int_equal(ops->backward(&p, WITH(scratch, .label = k->scored ? dev : NULL, .scored = k->scored),
-                                   y.data, k->gy ? gy.data : NULL, gx.data, k->add),
-                     OK);
+    assert_int_equal(
+        ops->backward(&p, WITH(scratch, .label = k->scored ? dev : NULL, .mixed = mixed, .scored = k->scored),
+                      y.data, k->gy ? gy.data : NULL, gx.data, k->add),
+        OK);
     rig_keep_tensor(r, "gx", &gx, k->rows_back);
     op_destroy(&p);
     op_destroy(&p);
@@ -52,16 +64,20 @@ static void softmaxes(void **state)
 {
     /* shape, groups, blocked, rows_back, scored, gy, add, temperature, smoothing, size of the logits */
     static const struct softmax_case cases[] = {
-        { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1 },
-        { { 6, 17, 1, 1 }, 1, 1, 3, 3, 1, 1, 2, 0.1, 1 },
-        { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1 },
-        { { 6, 20, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0.1, 200 },
-        { { 6, 10, 1, 1 }, 1, 0, 6, 0, 1, 0, 1, 0, 1 },
-        { { 6, 10, 1, 1 }, 1, 0, 4, 0, 0, 1, 1, 0.1, 1 },
-        { { 3, 1, 1, 1 }, 1, 0, 3, 3, 1, 0, 1, 0.1, 1 },
-        { { 3, 1000, 1, 1 }, 1, 0, 2, 3, 1, 1, 1, 0, 4 },
-        { { 2, 33, 5, 3 }, 3, 0, 2, 2, 0, 0, 3, 0.1, 4 },
-        { { 2, 21841, 1, 1 }, 1, 0, 2, 2, 0, 0, 1, 0.1, 4 },
+        { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1, 0 },
+        { { 6, 17, 1, 1 }, 1, 1, 3, 3, 1, 1, 2, 0.1, 1, 0 },
+        { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1, 0 },
+        { { 6, 20, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0.1, 200, 0 },
+        { { 6, 10, 1, 1 }, 1, 0, 6, 0, 1, 0, 1, 0, 1, 0 },
+        { { 6, 10, 1, 1 }, 1, 0, 4, 0, 0, 1, 1, 0.1, 1, 0 },
+        { { 3, 1, 1, 1 }, 1, 0, 3, 3, 1, 0, 1, 0.1, 1, 0 },
+        { { 3, 1000, 1, 1 }, 1, 0, 2, 3, 1, 1, 1, 0, 4, 0 },
+        { { 2, 33, 5, 3 }, 3, 0, 2, 2, 0, 0, 3, 0.1, 4, 0 },
+        { { 2, 21841, 1, 1 }, 1, 0, 2, 2, 0, 0, 1, 0.1, 4, 0 },
+        { { 6, 10, 1, 1 }, 1, 0, 6, 6, 0, 0, 1, 0, 1, 1 },
+        { { 6, 20, 2, 3 }, 4, 1, 6, 4, 1, 1, 0.5, 0.2, 1, 1 },
+        { { 3, 1, 1, 1 }, 1, 0, 3, 3, 1, 0, 1, 0.1, 1, 1 },
+        { { 3, 1000, 1, 1 }, 1, 0, 2, 2, 1, 1, 1, 0.1, 4, 1 },
     };
     CHECK_EACH(state, softmax, cases, "softmax");
 }

@@ -89,8 +89,8 @@ check "and again" same late again
 run part -device cuda -set net.max_batches=12
 run part -device cuda -resume part/net_last.state
 check "stopped and resumed: the same weights" same late part
-for device in cuda ref; do run adam_$device -device $device -set net.adam=1 -set net.learning_rate=.001 -set net.ema_alpha=.9; done
-check "Adam, averages of the weights" near adam_ref adam_cuda 2e-5
+for device in cuda ref; do run adam_$device -device $device -set net.adam=1 -set net.learning_rate=.001 -set net.ema_alpha=.9 -set net.mixup=4 -set net.label_smooth_eps=.1; done
+check "Adam, averages of the weights, mixed and smoothed labels" near adam_ref adam_cuda 1e-4
 run pairs -device cuda -set itra.every=1 -set itra.pair=memory
 run pairs_ref -device ref -set itra.every=1 -set itra.pair=memory
 check "pair=memory" near pairs_ref pairs 2e-5

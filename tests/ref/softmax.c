@@ -58,6 +58,23 @@ static void softmax_groups_and_smoothing(void **state)
     op_destroy(&t.p);
 }
 
+/* A row that is three parts class 1 and one part class 2, smoothed by .3 over 4 outputs: truth .1 .55 .25 .1
+ */
+static void softmax_mixed(void **state)
+{
+    (void)state;
+    const struct mixed_label mixed = { { 1, 2, 1, 0 }, { .5f, .25f, .25f, 0 } };
+    struct softmax t = { .d = { NULL, 1, 1, .3, 1 }, .in = tensor(1, 4, 1, 1), .label = { 1 }, .scored = 1 };
+    softmax_run(&t);
+    DONE(
+        ops->softmax->forward(&t.p, WITH(.label = t.label, .mixed = &mixed, .scored = 1), t.x, t.y, &t.loss));
+    NEAR(t.loss, log(4), exact);
+    real g[4];
+    DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .mixed = &mixed, .scored = 1), t.y, NULL, g, 0));
+    SAME(g, .25 - .1, .25 - .55, 0, .25 - .1);
+    op_destroy(&t.p);
+}
+
 /* The mean loss of the scored rows, plus <r, p> over the rows that go back. */
 static double softmax_value(const void *ctx)
 {
@@ -93,6 +110,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(softmax_by_hand),
                                         cmocka_unit_test(softmax_groups_and_smoothing),
-                                        cmocka_unit_test(softmax_gradient) };
+                                        cmocka_unit_test(softmax_mixed), cmocka_unit_test(softmax_gradient) };
     return RUN_REF(tests);
 }

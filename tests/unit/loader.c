@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/loader.h"
+#include "data/mix.h"
 #include "picture.h"
 /* last: cmocka has a macro called fail */
 #include <stdarg.h>
@@ -147,6 +148,9 @@ static uint64_t digest(uint64_t h, const struct batch *b)
     h = rng_mix(h ^ ((uint64_t)b->rows << 32 | (uint64_t)b->rows_s1));
     for (int i = 0; i < b->rows; i++)
         h = rng_mix(h ^ ((uint64_t)(uint32_t)b->sample[i] << 32 | (uint32_t)b->label[i]));
+    for (int i = 0; b->mixed && i < b->rows * MIXED; i++)
+        h = rng_mix(h ^ (uint64_t)b->mixed[i / MIXED].label[i % MIXED] ^
+                    (uint64_t)(1e6 * (double)b->mixed[i / MIXED].share[i % MIXED]) << 32);
     for (int i = 0; i < b->rows * PIXELS; i++) {
         uint32_t bits;
         memcpy(&bits, b->x + i, sizeof bits);
@@ -190,6 +194,12 @@ static void same_bytes(const struct fixture *f)
                 assert_true(run(f, o, 0, 0, 12) == whole);
                 assert_true(run(f, o, 5, 5, 12) == end);
             }
+            o.augment.mix = MIX_NONE + (k + every) % 5;
+            o.workers = 1;
+            uint64_t mixed = run(f, o, 0, 5, 12);
+            o.workers = 5;
+            assert_true(run(f, o, 5, 5, 12) == mixed && (mixed == end) == (o.augment.mix == MIX_NONE));
+            o.augment.mix = MIX_NONE;
             o.seed++;
             assert_true(run(f, o, 0, 0, 12) != whole);
         }
@@ -210,6 +220,44 @@ static void same_bytes_of_packed(void **state)
     struct fixture f;
     make_packed(&f);
     same_bytes(&f);
+    close_data(&f);
+}
+
+/* Half of the rows are mixed, with shares that are 1 together; their label is that of the largest. */
+static void mixed_rows(void **state)
+{
+    (void)state;
+    struct fixture f;
+    make_packed(&f);
+    for (int mix = MIX_UP; mix <= MIX_CUT_OR_MOSAIC; mix++) {
+        struct loader_options o = options(32, PAIR_RANDOM);
+        o.augment = (struct augment){ .w = SIDE, .h = SIDE, .c = 1, .mix = mix };
+        assert_false(augment_only_moves(&o.augment, SIDE, SIDE));
+        struct loader *l = open_loader(&f, &o);
+        int mixed = 0, rows = 0;
+        for (int k = 0; k < 8; k++) {
+            const struct batch *b = next(l);
+            for (int i = 0; i < b->rows; i++, rows++) {
+                const struct mixed_label *m = &b->mixed[i];
+                double sum = 0;
+                int parts = 0;
+                for (int j = 0; j < MIXED; j++) {
+                    assert_true(m->share[j] >= 0);
+                    sum += (double)m->share[j];
+                    parts += m->share[j] > 0;
+                }
+                assert_true(fabs(sum - 1) < 1e-6);
+                assert_int_equal(b->label[i], mixed_main(m));
+                assert_int_equal(m->label[0], f.d->label[b->sample[i]]);
+                mixed += parts > 1;
+                if (mix == MIX_UP && parts > 1) assert_true(m->share[0] == .5f && m->share[1] == .5f);
+                if (mix == MIX_CUT) assert_true(m->share[1] < .65f && (parts == 1 || m->share[1] > .05f));
+            }
+            loader_release(l, b);
+        }
+        assert_true(mixed > .4 * rows && mixed < .6 * rows);
+        loader_close(l);
+    }
     close_data(&f);
 }
 
@@ -630,6 +678,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(same_bytes_of_lists),
         CASE(same_bytes_of_packed),
+        CASE(mixed_rows),
         CASE(moves_say_what_the_batch_is),
         CASE(same_bytes_with_unreadable_images),
         CASE(epochs_straddle_batches),

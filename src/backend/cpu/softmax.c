@@ -38,16 +38,19 @@ struct job {
     const float *x, *gy; /* logits or probabilities; gradient from above, or NULL */
     float *to;
     const int *label;
+    const struct mixed_label *mixed;
     size_t scored;
     double *loss;
     int add;
 };
 
-/* What the loss wants of output k in a row of that label. */
-static double truth(const struct softmax *s, size_t k, size_t label)
+/* What the loss wants of output i in row n. */
+static double truth(const struct job *k, size_t i, size_t n)
 {
-    if (s->smooth == 0) return k == label;
-    return k == label ? 1 - s->smooth : s->smooth / (double)(s->dense.row - 1);
+    const double smooth = k->s->smooth, on = 1 - smooth;
+    const double off = smooth == 0 || k->s->dense.row < 2 ? 0 : smooth / (double)(k->s->dense.row - 1);
+    if (k->mixed) return mixed_truth(&k->mixed[n], (int)i, on, off);
+    return i == (size_t)k->label[n] ? on : off;
 }
 
 /* The logarithm of the sum of exp((x - most) / temperature). */
@@ -76,7 +79,7 @@ static void forward_rows(void *ctx, size_t first, size_t last)
             for (size_t i = g; i < g + s->group; i++) {
                 double log_p = ((double)x[i] - (double)most) / s->temperature - log_of;
                 k->to[n * row + i] = (float)exp(log_p);
-                double t = scored ? truth(s, i, (size_t)k->label[n]) : 0;
+                double t = scored ? truth(k, i, n) : 0;
                 if (t != 0) loss -= t * log_p;
             }
         }
@@ -92,6 +95,7 @@ static int forward(const struct op_plan *made, const struct op_context *context,
                      .x = x,
                      .to = p,
                      .label = context->label,
+                     .mixed = context->mixed,
                      .scored = (size_t)context->scored,
                      .loss = scratch_at(context->scratch, s->at_loss) };
     if (!s->flat) {
@@ -119,11 +123,11 @@ static void backward_rows(void *ctx, size_t first, size_t last)
             double dot = 0, all = 0;
             for (size_t i = g; i < g + s->group; i++) {
                 if (gy) dot += (double)p[i] * (double)gy[i];
-                if (scored) all += truth(s, i, (size_t)k->label[n]);
+                if (scored) all += truth(k, i, n);
             }
             for (size_t i = g; i < g + s->group; i++) {
                 double d = gy ? (double)p[i] * ((double)gy[i] - dot) : 0;
-                if (scored) d += (all * (double)p[i] - truth(s, i, (size_t)k->label[n])) / (double)k->scored;
+                if (scored) d += (all * (double)p[i] - truth(k, i, n)) / (double)k->scored;
                 float *to = k->to + n * row + i;
                 *to = (float)(d / s->temperature) + (k->add ? *to : 0);
             }
@@ -140,6 +144,7 @@ static int backward(const struct op_plan *made, const struct op_context *context
                      .gy = gy,
                      .to = s->flat ? gx : context->scratch,
                      .label = context->label,
+                     .mixed = context->mixed,
                      .scored = (size_t)context->scored,
                      .add = s->flat && add };
     parallel_for(s->cpu, s->rows_back, 1, backward_rows, &k);

@@ -32,9 +32,10 @@ DEVICE int label_of(const int *label, unsigned scored)
     return label && blockIdx.x < scored ? label[blockIdx.x] : NO_LABEL;
 }
 
-DEVICE double truth(const struct softmax *j, unsigned k, int label)
+DEVICE double truth(const struct softmax *j, unsigned k, int label, const struct mixed_label *mixed)
 {
     if (label == NO_LABEL) return 0;
+    if (mixed) return mixed_truth(&mixed[blockIdx.x], (int)k, j->on, j->off);
     return (int)k == label ? j->on : j->off;
 }
 
@@ -43,7 +44,8 @@ DEVICE double truth(const struct softmax *j, unsigned k, int label)
          k += blockDim.x)
 
 /* part: of the labelled rows, [row][group]. */
-KERNEL(classify, struct softmax j, const void *x, const int *label, unsigned scored, float *p, double *part)
+KERNEL(classify, struct softmax j, const void *x, const int *label, const struct mixed_label *mixed,
+       unsigned scored, float *p, double *part)
 {
     SHARED(float, max, MOST);
     SHARED(double, sum, MOST);
@@ -83,7 +85,7 @@ KERNEL(classify, struct softmax j, const void *x, const int *label, unsigned sco
         const float each = (float)(1 / sum[0]);
         EACH_CLASS(k, j)
         {
-            const double t = truth(&j, k, class_);
+            const double t = truth(&j, k, class_, mixed);
             load(j.bf16, 1, x, place(&j, k), &f);
             f -= max[0];
             if (t != 0) mine -= t * ((double)f / j.temperature - log_sum);
@@ -111,18 +113,23 @@ KERNEL(total, const double *part, unsigned n, double *loss)
 }
 
 /* The sum of what is true in this group. */
-DEVICE double truths(const struct softmax *j, int label)
+DEVICE double truths(const struct softmax *j, int label, const struct mixed_label *mixed)
 {
+    double here = 0; /* the share of the classes in this group */
     if (label == NO_LABEL) return 0;
-    return (unsigned)label / j->length == blockIdx.y ? j->on + (j->length - 1) * j->off : j->length * j->off;
+    for (int i = 0; mixed && i < MIXED; i++)
+        if ((unsigned)mixed[blockIdx.x].label[i] / j->length == blockIdx.y)
+            here += (double)mixed[blockIdx.x].share[i];
+    if (!mixed) here = (unsigned)label / j->length == blockIdx.y;
+    return here * (j->on - j->off) + j->length * j->off;
 }
 
-KERNEL(classify_back, struct softmax j, const float *p, const int *label, unsigned scored, const float *gy,
-       void *gx, int add)
+KERNEL(classify_back, struct softmax j, const float *p, const int *label, const struct mixed_label *mixed,
+       unsigned scored, const float *gy, void *gx, int add)
 {
     SHARED(double, dot, MOST);
     const int class_ = label_of(label, scored);
-    const double weight = class_ == NO_LABEL ? 0 : 1. / scored, all = truths(&j, class_);
+    const double weight = class_ == NO_LABEL ? 0 : 1. / scored, all = truths(&j, class_, mixed);
     PHASE
     {
         double mine = 0;
@@ -133,7 +140,7 @@ KERNEL(classify_back, struct softmax j, const float *p, const int *label, unsign
     PHASE EACH_CLASS(k, j)
     {
         const double of = (double)p[place(&j, k)];
-        double g = weight * (all * of - truth(&j, k, class_));
+        double g = weight * (all * of - truth(&j, k, class_, mixed));
         if (gy) g += of * ((double)gy[place(&j, k)] - dot[0]);
         float f = (float)(g / j.temperature);
         put(j.bf16, 1, gx, place(&j, k), &f, add);
@@ -174,7 +181,7 @@ static int forward(const struct op_plan *made, const struct op_context *context,
 {
     const struct softmax *s = (const struct softmax *)made->self;
     double *part = (double *)context->scratch;
-    LAUNCH(s->cu, classify, s->rows, s->groups, threads_for(s->length), *s, x, context->label,
+    LAUNCH(s->cu, classify, s->rows, s->groups, threads_for(s->length), *s, x, context->label, context->mixed,
            context->scored, (float *)p, part);
     if (context->label) LAUNCH(s->cu, total, 1, 1, THREADS, part, context->scored * s->groups, loss);
     return OK;
@@ -186,7 +193,7 @@ static int backward(const struct op_plan *made, const struct op_context *context
     const struct softmax *s = (const struct softmax *)made->self;
     if (gx)
         LAUNCH(s->cu, classify_back, s->rows_back, s->groups, threads_for(s->length), *s, (const float *)p,
-               context->label, context->scored, (const float *)gy, gx, add);
+               context->label, context->mixed, context->scored, (const float *)gy, gx, add);
     return OK;
 }
 

@@ -32,6 +32,7 @@ static double truth(const struct softmax *s, const struct op_context *context, p
 {
     ptrdiff_t row = group / s->groups, class = group % s->groups * s->length + k;
     if (!context->label || row >= context->scored) return 0;
+    if (context->mixed) return mixed_truth(&context->mixed[row], (int)class, s->on, s->off);
     return class == context->label[row] ? s->on : s->off;
 }
 
