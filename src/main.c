@@ -60,8 +60,8 @@ const struct command commands[] = {
       "the cfg without training-only sections, for other Darknets (to stdout, or OUT)", cli_strip },
     { NULL, "version", CMD_VERSION, 0, 0, "version", "versions of the program and its libraries",
       cli_version },
-    { NULL, "help", CMD_HELP, 0, 1, "help [layers | SECTION]", "commands, or the keys of cfg sections",
-      cli_help },
+    { NULL, "help", CMD_HELP, 0, 2, "help [COMMAND | layers | SECTION]",
+      "commands, the flags of one, or the keys of cfg sections", cli_help },
     { NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
 };
 
@@ -77,6 +77,7 @@ static const struct {
                   { "oneoff", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
                   { "oneoff2", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
                   { "mkimg", "darknet visualize CFG WEIGHTS" },
+                  { "demo", "darknet classifier predict with images, a folder or -list" },
                   { "detector", NULL },
                   { "detect", NULL },
                   { "yolo", NULL },
@@ -104,7 +105,7 @@ static const struct {
 
 static int unknown_command(const char *group, const char *given, struct err *e)
 {
-    for (size_t i = 0; !group && i < sizeof elsewhere / sizeof *elsewhere; i++)
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         if (!strcmp(given, elsewhere[i].name))
             return fail(e, E_ARG,
                         "'%s' of other Darknets is not part of this one, which is for classifiers%s%s", given,
@@ -113,8 +114,12 @@ static int unknown_command(const char *group, const char *given, struct err *e)
     const char *near = group ? NULL : text_nearer(given, NULL, "classifier");
     for (const struct command *c = commands; c->name; c++)
         if (in_group(c, group)) near = text_nearer(given, near, c->name);
+    const char *before = "";
+    if (!near && !group) before = "classifier ";
+    for (const struct command *c = commands; *before && c->name; c++)
+        near = text_nearer(given, near, c->name);
     return fail(e, E_ARG, "unknown command '%s%s%.60s'%s (see: darknet help)", group ? group : "",
-                group ? " " : "", given, text_hint("", near, "").text);
+                group ? " " : "", given, text_hint(before, near, "").text);
 }
 
 /* For a group without a command. */
@@ -156,6 +161,10 @@ static int choose(int argc, char **argv, const struct command **cmd, int *used, 
     if (name && !strcmp(name, "classifier")) {
         group = name;
         name = bring_forward(argc, argv, (*used)++);
+    }
+    if (!name && group && argc > 2 && flag_command(argv[2])) {
+        name = flag_command(argv[2]);
+        group = NULL;
     }
     if (!name && group) return no_command(group, e);
     if (!name) return fail(e, E_ARG, "no command given (see: darknet help)");

@@ -297,8 +297,11 @@ static int take_word(struct cli *c, int argc, char **argv, int *i, const struct 
     if (f->type == FLAG_SWITCH) return store_switch(c, f, argc, argv, i, e);
     if (!takes_value(f)) return store_flag(c, f, NULL, e);
     if (*i + 1 >= argc) return fail(e, E_ARG, "%.60s needs a value after it", word);
-    if (!*argv[++*i]) return fail(e, E_ARG, "%.60s: the value after it is empty", word);
-    return store_flag(c, f, argv[*i], e);
+    const char *value = argv[++*i];
+    if (!*value) return fail(e, E_ARG, "%.60s: the value after it is empty", word);
+    if (value[0] == '-' && find_flag(value + 1, cmd->id))
+        return fail(e, E_ARG, "%.60s needs a value after it (%s), found %.60s", word, f->value, value);
+    return store_flag(c, f, value, e);
 }
 
 static int check_count(const struct cli *c, const struct command *cmd, struct err *e)

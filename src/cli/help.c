@@ -60,20 +60,34 @@ static int help_section(const char *name, struct err *e)
     } else if (ops) {
         print_layer(ops);
     } else {
-        return fail(e, E_ARG, "help: no section is called '%.60s'%s (darknet help lists them)", name,
-                    text_hint("", layer_nearest(name), "").text);
+        return fail(e, E_ARG, "help: no command and no section is called '%.60s'%s (darknet help lists them)",
+                    name, text_hint("", layer_nearest(name), "").text);
     }
     return OK;
 }
 
+static const struct command *command_named(const char *name)
+{
+    for (const struct command *c = commands; c->name; c++)
+        if (c->help && !strcmp(c->name, name)) return c;
+    return NULL;
+}
+
+/* The group of a command may stand before it. */
 int cli_help(const struct cli *c, struct err *e)
 {
-    if (!c->narg)
+    const char *word = c->narg ? c->arg[c->narg - 1] : NULL;
+    int group = c->narg && !strcmp(c->arg[0], "classifier");
+    const struct command *cmd = word ? command_named(word) : NULL;
+    if (c->narg > 1 && !group) return fail(e, E_ARG, "help: unexpected argument '%.60s'", word);
+    if (!word || (group && c->narg == 1))
         print_commands();
-    else if (!strcmp(c->arg[0], "layers"))
+    else if (cmd)
+        cli_help_command(cmd);
+    else if (!strcmp(word, "layers"))
         print_layers();
     else
-        return help_section(c->arg[0], e);
+        return help_section(word, e);
     return OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <unistd.h>
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -231,10 +232,15 @@ int cli_predict(const struct cli *c, struct err *e)
 /* The short form, with the data file and the k that it has always stood for. */
 int cli_classify(const struct cli *c, struct err *e)
 {
+    static const char data[] = "cfg/imagenet1k.data";
     struct cli full = *c;
+    if (access(data, F_OK))
+        return fail(e, E_FILE,
+                    "classify reads %s, which is not here: darknet classifier predict takes any .data file",
+                    data);
     full.arg = mem_alloc((size_t)c->narg + 1, sizeof *full.arg);
     if (!full.arg) return fail(e, E_MEM, "no memory for the command line");
-    full.arg[0] = "cfg/imagenet1k.data";
+    full.arg[0] = data;
     memcpy(full.arg + 1, c->arg, (size_t)c->narg * sizeof *full.arg);
     full.narg++;
     if (!full.top) full.top = 5;

@@ -60,20 +60,20 @@ static int first_comment(char *const *line, int n)
     return -1;
 }
 
-int labels_read(char ***label, const struct data_file *d, struct err *e)
+int labels_read(char ***label, int *n, const struct data_file *d, struct err *e)
 {
-    int n;
     char hint[120] = "";
-    TRY(list_read(label, &n, d->labels, e));
-    if (n == d->classes) return OK;
-    int i = first_comment(*label, n);
+    TRY(list_read(label, n, d->labels, e));
+    if (*n == d->classes) return OK;
+    int i = first_comment(*label, *n);
+    if (*n > d->classes && i < 0) return OK;
     if (i >= 0)
         snprintf(hint, sizeof hint, " (line %d is '%.50s': every line is a label)", list_line(d->labels, i),
                  (*label)[i]);
     list_free(*label);
     *label = NULL;
     return fail_at(e, E_FORMAT, d->labels, 0, "has %d labels, but %s says classes=%d: correct one of them%s",
-                   n, d->path, d->classes, hint);
+                   *n, d->path, d->classes, hint);
 }
 
 /* ---- the .data file ---- */
@@ -225,7 +225,7 @@ static int load_names(struct data_file *d, const struct notes *notes, struct err
             return fail_at(e, E_FORMAT, path, 0, "has %d names, but %s says classes=%d: correct one of them",
                            d->names_n, d->path, d->classes);
     } else {
-        TRY(labels_read(&d->name, d, e));
+        TRY(labels_read(&d->name, &d->names_n, d, e));
     }
     d->names_n = d->classes; /* Darknet's own lists are longer */
     int i = first_comment(d->name, d->names_n);

@@ -30,7 +30,8 @@ static void add(struct some *s, int i)
 }
 
 struct tally {
-    struct some none, several, settled; /* no label; still ambiguous; several labels, but one preferred */
+    /* no label; still ambiguous; several labels, but one preferred; a label behind those of the classes */
+    struct some none, several, settled, beyond;
 };
 
 /* "'cat', 'dog'": the labels last found, as far as they fit. */
@@ -65,7 +66,7 @@ static int report(const struct set *s, struct label_finder *f, const struct tall
                   const struct notes *notes, struct err *e)
 {
     const char *path = s->list[t->settled.first];
-    char buf[100] = "", none[150] = "", several[260] = "";
+    char buf[100] = "", none[150] = "", several[260] = "", beyond[220] = "";
     if (t->settled.n) {
         label_search(f, path);
         note(notes,
@@ -74,7 +75,7 @@ static int report(const struct set *s, struct label_finder *f, const struct tall
              list, t->settled.n, s->d.n, show(path).text, hits(f, buf, sizeof buf),
              f->hit[label_of(path, f->hit, f->nhit)]);
     }
-    if (!t->none.n && !t->several.n) return OK;
+    if (!t->none.n && !t->several.n && !t->beyond.n) return OK;
     if (t->none.n)
         snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none.n,
                  show(s->list[t->none.first]).text, list_line(list, t->none.first));
@@ -84,8 +85,17 @@ static int report(const struct set *s, struct label_finder *f, const struct tall
         snprintf(several, sizeof several, "; %d with several, first '%s' (line %d: %s)", t->several.n,
                  show(path).text, list_line(list, t->several.first), hits(f, buf, sizeof buf));
     }
-    return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s", s->d.n, none,
-                   several);
+    if (t->beyond.n) {
+        path = s->list[t->beyond.first];
+        label_search(f, path);
+        int k = label_of(path, f->hit, f->nhit);
+        snprintf(beyond, sizeof beyond,
+                 "; %d of label %d or later, but classes=%d, first '%s' (line %d: '%.30s')", t->beyond.n,
+                 s->d.classes + 1, s->d.classes, show(path).text, list_line(list, t->beyond.first),
+                 f->hit[k]);
+    }
+    return fail_at(e, E_FORMAT, list, 0, "%d images, each must have one label in its path%s%s%s", s->d.n,
+                   none, several, beyond);
 }
 
 static int label_all(struct set *s, struct label_finder *f, const char *list, const struct notes *notes,
@@ -98,6 +108,10 @@ static int label_all(struct set *s, struct label_finder *f, const char *list, co
         if (k == -1) add(&t.none, i);
         if (k < -1) add(&t.several, i);
         if (k < 0) continue;
+        if (f->hit_class[k] >= s->d.classes) {
+            add(&t.beyond, i);
+            continue;
+        }
         s->label[i] = f->hit_class[k];
         if (f->nhit > 1) add(&t.settled, i);
     }
@@ -122,6 +136,7 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
                      struct err *e)
 {
     char **labels;
+    int n;
     struct label_finder f;
     TRY(list_read(&s->list, &s->d.n, path, e));
     if (!d->labels)
@@ -141,8 +156,8 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     s->d.path = s->list;
     s->d.orient = d->orient;
     s->d.label = s->label;
-    TRY(labels_read(&labels, d, e));
-    int rc = label_finder_open(&f, labels, d->classes, e);
+    TRY(labels_read(&labels, &n, d, e));
+    int rc = label_finder_open(&f, labels, n, e);
     if (!rc) {
         rc = label_all(s, &f, path, notes, e);
         label_finder_close(&f);
@@ -208,8 +223,12 @@ static void summarise(const struct dataset *d, const struct data_file *file, con
         if (d->count[k] < d->count[least]) least = k;
         if (d->count[k] > d->count[most]) most = k;
     }
-    note(notes, "%s: %d images, %d classes; smallest class '%s' has %d, largest '%s' has %d", path, d->n,
-         d->classes, class_name(file, least, a), d->count[least], class_name(file, most, b), d->count[most]);
+    if (d->count[least] == d->count[most])
+        note(notes, "%s: %d images, %d classes of %d", path, d->n, d->classes, d->count[most]);
+    else
+        note(notes, "%s: %d images, %d classes; smallest class '%s' has %d, largest '%s' has %d", path, d->n,
+             d->classes, class_name(file, least, a), d->count[least], class_name(file, most, b),
+             d->count[most]);
     warn_of_empty(d, file, path, notes);
 }
 

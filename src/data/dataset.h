@@ -64,8 +64,9 @@ void list_free(char **line);
 /* The line of the file that entry i of its list stands on, for messages; 0 when that cannot be told. */
 int list_line(const char *path, int i);
 
-/* The list `labels`, which must have exactly `classes` entries; list_free it. */
-int labels_read(char ***label, const struct data_file *, struct err *);
+/* The list `labels`, of `classes` entries or more (Darknet's ImageNet cfg names 21842 for 1000 classes);
+ * list_free it. */
+int labels_read(char ***label, int *n, const struct data_file *, struct err *);
 
 /* Sample i as c planes (1: luma, 3: RGB) of h x w bytes; packed samples of the other kind are converted.
  * `shorter` is image_decode's, for lists. The caller owns the pixels (mem_free). */

@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "backend/ops/dense.h"
 #include "core/mem.h"
+#include "core/text.h"
 #include "net/param.h"
 
 static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
@@ -140,11 +142,24 @@ static int load_params(struct net *n, const struct file_reader *r, int transpose
     return rc;
 }
 
+/* Other Darknets write BASE.backup while they train and BASE.weights at the end, and tutorials name those. */
+static int check_name(const char *path, struct err *e)
+{
+    const char *dot = strrchr(path, '.');
+    if (!access(path, F_OK) || !dot || (strcmp(dot, ".backup") && strcmp(dot, ".weights"))) return OK;
+    char *ours = text_format("%.*s_%s.weights", (int)(dot - path), path, dot[1] == 'b' ? "last" : "final");
+    int rc =
+        ours && !access(ours, F_OK) ? fail_at(e, E_FILE, path, 0, "no such file, but there is %s", ours) : OK;
+    mem_free(ours);
+    return rc;
+}
+
 int weights_load(struct net *n, const char *path, enum weights_part part, int *layers, struct err *e)
 {
     struct file_reader r;
     uint64_t seen;
     int transposed;
+    TRY(check_name(path, e));
     TRY(reader_open(&r, path, SIZE_MAX / 2, e));
     int rc = read_header(&r, &seen, &transposed, e);
     if (!rc && part != WEIGHTS_FIRST) rc = count_layers(n, &r, part, layers, e);

@@ -97,6 +97,35 @@ cp mini.data cfg/imagenet1k.data
 check "classify" run classify big.cfg $weights img/0_ant.ppm
 check "classify: the most probable classes" test "$(grep -c '%: ' out)" = 3
 
+rm cfg/imagenet1k.data
+check "classify without it: what instead" refuses 'classifier predict takes any .data' classify big.cfg $weights img/0_ant.ppm
+
+# ---- the tutorials ----
+{ cat names.list && seq -f 'n%08g' 20; } >long.list
+sed 's,^labels = .*,labels = long.list,' mini.data >long.data
+check "more labels than classes, as in imagenet1k.data" run classifier train long.data mini.cfg
+check "classes alike" says ': 18 images, 3 classes of 6$'
+sed 's/_cow/_n00000003/' train.list >x.list
+sed 's,^train = .*,train = x.list,' long.data >x.data
+check "an image of a label left over" refuses "6 of label 4 or later, but classes=3.*'n00000003'" classifier train x.data mini.cfg
+check "BASE.backup" refuses 'big.backup: no such file, but there is backup/big_last.weights' \
+    classifier train mini.data big.cfg backup/big.backup
+check "BASE.weights" refuses 'but there is backup/big_final.weights' classifier valid mini.data big.cfg backup/big.weights
+check "a flag where a value should be" refuses '-chart needs a value after it .FILE.png., found -clear' \
+    classifier train mini.data mini.cfg -chart -clear
+check "no file is called after the flag" test ! -e ./-clear
+check "demo" refuses "'demo' of other Darknets.*classifier predict" classifier demo mini.data big.cfg $weights
+check "a command without its group" refuses 'did you mean classifier train' train mini.data big.cfg
+for words in 'help train' 'help classifier train' 'classifier train -h'; do
+    check "$words" run $words
+    check "$words: the flags" grep -q '^  -clear ' out
+done
+for words in help 'classifier -h' '--help' 'help classifier'; do
+    check "$words" run $words
+    check "$words: the commands" grep -q '^  darknet classifier train DATA' out
+done
+check "help of neither" refuses 'no command and no section' help trane
+
 # ---- lists in other dialects: said at the start ----
 dialect() { # dialect WHAT WORDS SED
     sed "$3" train.list >x.list

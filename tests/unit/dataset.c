@@ -242,6 +242,24 @@ static void labels_are_counted(void **state)
     data_file_free(d);
 }
 
+/* As Darknet's cfg/imagenet1k.data has them: those left over are no classes, but their images are found. */
+static void labels_may_be_more(void **state)
+{
+    (void)state;
+    struct dataset *set;
+    assert_int_equal(put_text("l.txt", "cat\ndog\ncatfish\n"), 0);
+    assert_int_equal(put_text("t.list", "1_cat\n2_dog\n"), 0);
+    struct data_file *d = data("classes=2\nlabels=l.txt\ntrain=t.list\n");
+    assert_int_equal(d->names_n, 2);
+    assert_int_equal(dataset_open(&set, d, SPLIT_TRAIN, &notes, &e), OK);
+    assert_int_equal(set->label[1], 1);
+    dataset_close(set);
+    assert_int_equal(put_text("t.list", "1_cat\n2_dog\n3_catfish\n"), 0);
+    set_error(d, SPLIT_TRAIN,
+              "; 1 of label 3 or later, but classes=2, first '3_catfish' (line 3: 'catfish')");
+    data_file_free(d);
+}
+
 /* The file name decides before folders, so an index in it can take every image from the classes meant. */
 static void classes_without_images_are_warned_of(void **state)
 {
@@ -459,6 +477,7 @@ int main(void)
         CASE(lists_are_labelled),
         CASE(bad_lists),
         CASE(labels_are_counted),
+        CASE(labels_may_be_more),
         CASE(classes_without_images_are_warned_of),
         CASE(pipes_are_refused),
         CASE(many_labels),
