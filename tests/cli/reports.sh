@@ -36,6 +36,16 @@ printf "$head[convolutional]\nfilters=4\nsize=1\nactivation=leaky\n[route]\nlaye
 run ops x.cfg
 check "[route] groups= is half of the channels" grep -qE '1 route +8 x 8 x 2 ' out
 
+# Weights of the same size load into each of these: only the answer tells.
+differs() { ! cmp -s "$1" "$2"; }
+run classifier predict mini.data big.cfg $weights img/0_ant.ppm
+cp out plain
+for key in dilation=2 'stride_x=2' 'stride=2\nantialiasing=1'; do
+    printf "$head$conv$key\n$conv$tail" >x.cfg
+    run classifier predict mini.data x.cfg $weights img/0_ant.ppm
+    check "$key is another net" differs out plain
+done
+
 # ---- [shortcut] round layers that do nothing at inference ----
 for between in '[dropout]\nprobability=.5' '[activation]\nactivation=linear' '[route]\nlayers=-1' '[itra]\nlambda=0'; do
     printf "$head[convolutional]\nfilters=2\nsize=1\nactivation=leaky\n$between\n" >x.cfg

@@ -54,6 +54,7 @@ CASES = {
     # Four values a channel in the last stage, one pixel each: larger images would take `ref` longer.
     "efficientnet-b0": public("efficientnet_b0", nets.efficientnet_b0, "dropout.probability=0"),
     "csdarknet53-elastic": public("csdarknet53-elastic", nets.csdarknet53_elastic),
+    "geometry": case("geometry", nets.geometry, (3, 48, 48), 4, 2, labels=10, folder="tests/torch"),
     # The paper's smoothing of .1 is label_smooth_eps = .1 (K-1)/K.
     "smooth": case("fmnist-lenet", nets.lenet, (1, 28, 28), 8, 3, labels=10, smooth=.1,
                    sets=("net.label_smooth_eps=.09",)),
@@ -113,7 +114,7 @@ def parameters(net, centers):
     for (name, layer), (norm_name, norm) in zip(modules, modules[1:] + [("", None)]):
         if layer is net.classifier and centers:
             found += [Parameter(f"center.{k}", t, 0, 0) for k, t in vars(centers).items()]
-        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+        if isinstance(layer, (nn.Conv2d, nn.Linear, nets.Local)):
             found += layer_parameters(name, layer, norm_name, norm if isinstance(norm, nn.BatchNorm2d) else None)
     return found
 

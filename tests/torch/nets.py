@@ -1,9 +1,12 @@
 """The networks of cfg/cifar*.cfg and cfg/fmnist-lenet.cfg as PyTorch modules, written from the papers' architecture and
-not from the cfgs, so that one checks the other; and public ones, tests/zoo/*.cfg.
+not from the cfgs, so that one checks the other; public ones, tests/zoo/*.cfg; and
+geometry.cfg.
 
 Modules are made in the order in which the cfg has them: a block's own convolutions, then the one on its short cut.
 `features` ends where the cfg has [itra] and [center], `classifier` is the last connected layer.
 """
+import math
+
 import torch
 from torch import nn
 
@@ -172,3 +175,56 @@ def csdarknet53_elastic(classes=1000):
         features += leaky(inputs, outputs, 3, 2) + [Partial(outputs, width, blocks, outputs)]
         inputs = outputs
     return Net(features + average(), inputs, classes)
+
+
+class Blur(nn.Module):
+    """A fixed binomial blur of 3x3 pixels (zeros outside) or 2x2 (none), with a stride (Zhang 2019)."""
+
+    def __init__(self, size, stride):
+        super().__init__()
+        self.row, self.stride, self.padding = {2: (1, 1), 3: (1, 2, 1)}[size], stride, size // 3
+
+    def forward(self, x):
+        row = torch.tensor(self.row, dtype=x.dtype) / sum(self.row)
+        kernel = torch.outer(row, row).expand(x.shape[1], 1, -1, -1)
+        return nn.functional.conv2d(x, kernel, stride=self.stride, padding=self.padding, groups=x.shape[1])
+
+
+class Maxout(nn.Module):
+    """The largest of every k-th channel."""
+
+    def __init__(self, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        return x.reshape(len(x), -1, self.k, *x.shape[2:]).max(1).values
+
+
+class Local(nn.Module):
+    """A convolution of 3x3 whose every pixel has weights and biases of its own."""
+
+    def __init__(self, inputs, filters, pixels):
+        super().__init__()
+        self.filters = filters
+        self.weight = nn.Parameter(torch.empty(pixels * filters, inputs * 9))
+        self.bias = nn.Parameter(torch.empty(filters * pixels))
+
+    def forward(self, x):
+        windows = nn.functional.unfold(x, 3, padding=1)
+        weight = self.weight.reshape(-1, self.filters, windows.shape[1])
+        y = torch.einsum("nkp,pfk->nfp", windows, weight) + self.bias.reshape(self.filters, -1)
+        return y.reshape(len(x), self.filters, *x.shape[2:])
+
+
+def geometry(classes=10):
+    """tests/torch/geometry.cfg: dilation, two strides, blurred strides, maxima over channels, means, local weights."""
+    def window(inputs, filters, stride=1, dilation=1):
+        return [nn.Conv2d(inputs, filters, 3, stride, dilation, dilation, bias=False), nn.BatchNorm2d(filters),
+                nn.LeakyReLU(.1)]
+
+    features = (window(3, 8, dilation=2) + window(8, 12, (1, 2)) + window(12, 12) + [Blur(3, (2, 1))]
+                + window(12, 16) + [Blur(2, 2), nn.MaxPool2d(3, (2, 1), 1)]
+                + [nn.ConstantPad2d((0, 1, 0, 1), -math.inf), nn.MaxPool2d(2, 1), Blur(3, 2), Maxout(8)]
+                + [nn.AvgPool2d(3, 1, 1, count_include_pad=False), Local(8, 4, 18), nn.LeakyReLU(.1), nn.Flatten()])
+    return Net(features, 72, classes)

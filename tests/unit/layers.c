@@ -24,6 +24,18 @@ static const struct {
     { "[reorg3d]\nstride=2\n", 32, 2, 3 },
     { "[reorg3d]\nstride=2\n[reorg3d]\nstride=2\nreverse=1\n", 8, 4, 6 },
     { "[shortcut]\nfrom=0,-1\nweights_type=per_channel\n", 8, 4, 6 },
+    { "[convolutional]\nfilters=5\nsize=3\npad=1\ndilation=2\n", 5, 4, 6 },
+    { "[convolutional]\nfilters=5\nsize=2\npadding=2\ndilation=3\n", 5, 13, 15 },
+    { "[convolutional]\nfilters=5\nsize=1\ndilation=4\nstride_x=2\n", 5, 4, 3 },
+    { "[convolutional]\nfilters=5\nsize=3\nstride=2\nstride_y=1\npad=1\n", 5, 4, 3 },
+    { "[convolutional]\nfilters=5\nsize=3\nstride=2\npad=1\nantialiasing=1\n", 5, 2, 3 },
+    { "[convolutional]\nfilters=5\nsize=3\nstride_y=3\npad=1\nantialiasing=2\n", 5, 1, 5 },
+    { "[maxpool]\nsize=3\nstride_y=2\n", 8, 2, 6 },
+    { "[maxpool]\nsize=2\nstride=2\nantialiasing=1\n", 8, 2, 3 },
+    { "[maxpool]\nmaxpool_depth=1\nout_channels=3\nstride=2\n", 3, 4, 6 },
+    { "[local_avgpool]\nsize=3\nstride=2\n", 8, 2, 3 },
+    { "[local]\nfilters=2\nsize=5\npad=1\n", 2, 4, 6 },
+    { "[local]\nfilters=2\nsize=3\nstride=2\n", 2, 1, 2 },
 };
 
 static void make(void **state)
@@ -66,6 +78,14 @@ static const char *const refusals[][2] = {
     { "[shortcut]\nfrom=0\nweights_type=all\n", "weights_type=all: expected none, per_feature" },
     { "[shortcut]\nfrom=0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n",
       "[shortcut] from= has 16 layers: expected at most 15" },
+    { "[convolutional]\nsize=3\ndilation=2\n",
+      "size=3, with its dilation, is larger than the padded map 6x4" },
+    { "[avgpool]\n[convolutional]\nantialiasing=2\n",
+      "[convolutional] antialiasing=2 needs a map of 2x2 pixels or more, not 1x1" },
+    { "[maxpool]\nmaxpool_depth=1\nout_channels=9\n", "[maxpool] out_channels=9: the input has 8 channels" },
+    { "[maxpool]\nmaxpool_depth=1\nantialiasing=1\n",
+      "maxpool_depth=1 takes no strides: remove antialiasing=1" },
+    { "[local]\nsize=5\n", "[local] size=5 is larger than the map 6x4: use a smaller size or pad=1" },
 };
 
 static void refuse(void **state)

@@ -30,11 +30,11 @@ struct pool_ops {
 
 /* POOL_MEAN and POOL_BLUR: the weight of cell k of a window that starts at `start`, along an axis of n cells.
  * That of a cell is the product of both axes. */
-SCALAR float pool_weight(const struct pool_desc *d, int start, int n, int k)
+SCALAR real pool_weight(const struct pool_desc *d, int start, int n, int k)
 {
-    if (d->kind == POOL_BLUR) return d->size == 2 || k == 1 ? .5f : .25f;
+    if (d->kind == POOL_BLUR) return (real)(d->size == 2 || k == 1 ? .5 : .25);
     int end = start + d->size < n ? start + d->size : n;
-    return 1 / (float)(start > 0 ? end - start : end);
+    return 1 / (real)(start > 0 ? end - start : end);
 }
 
 #endif
