@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "cli/cli.h"
 #include "core/cores.h"
 #include "core/mem.h"
@@ -315,6 +316,31 @@ static int check_count(const struct cli *c, const struct command *cmd, struct er
                 cmd->usage);
 }
 
+static int is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return a && b &&
+           (!strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino));
+}
+
+/* What a command writes must be none of the files that it names to be read, nor another that it writes. */
+static int check_outputs(const struct cli *c, const struct command *cmd, struct err *e)
+{
+    const char *const to[] = { c->metrics, c->chart, c->confusion, c->errors, c->out };
+    const char *again = NULL;
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        for (int k = 0; k < c->narg; k++)
+            if (is_same_file(to[i], c->arg[k])) again = to[i];
+        for (size_t k = 0; k < i; k++)
+            if (is_same_file(to[i], to[k])) again = to[i];
+    }
+    /* OUT, where it is no flag: for CFG it would hardly be meant. */
+    for (int i = 1; (cmd->id == CMD_NET || cmd->id == CMD_STRIP) && i < c->narg; i++)
+        if (is_same_file(c->arg[i], c->arg[0])) again = c->arg[i];
+    if (!again) return OK;
+    return fail(e, E_ARG, "%.200s would be read and written, or written twice: choose another name", again);
+}
+
 int args_words(const char *word)
 {
     if (word[0] != '-' || !word[1]) return 0;
@@ -337,7 +363,9 @@ int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, 
         while (++i < argc) c->arg[c->narg++] = argv[i]; /* after --, nothing is a flag */
     }
     TRY(check_count(c, cmd, e));
-    return c->help ? OK : choose_device(c, e);
+    if (c->help) return OK;
+    TRY(check_outputs(c, cmd, e));
+    return choose_device(c, e);
 }
 
 void args_free(struct cli *c)

@@ -130,12 +130,14 @@ static void print_progress(const struct train_line *l, int itra, int max_batches
     console_end();
 }
 
-/* A chart that cannot be drawn is noted; training goes on. */
+/* A chart that cannot be drawn any more is noted; training goes on. One of an earlier run stays until there
+ * is something to draw. */
 static void draw(struct train_log *log)
 {
     struct err e = { 0 };
     const char *path = log->s->cli->chart;
-    if (path && chart_write(&log->chart, path, &e)) note(&log->s->notes, "no chart: %s", e.msg);
+    if (path && log->chart.loss.n && chart_write(&log->chart, path, &e))
+        note(&log->s->notes, "no chart: %s", e.msg);
 }
 
 static void log_iteration(void *ctx, const struct train_line *l)
@@ -193,6 +195,7 @@ static int open_data(struct session *s, struct err *e)
 static int train(struct session *s, const struct cli *c, struct err *e)
 {
     TRY(check_flags(c, e));
+    if (c->chart) TRY(file_probe(c->chart, e));
     TRY(session_open(s, c, c->arg[0], c->arg[1], e));
     TRY(open_data(s, e));
     /* The cfg's name without folders, up to the first dot: Darknet's rule. */

@@ -215,7 +215,7 @@ static int surest_first(const void *a, const void *b)
 
 static int write_mistakes(struct validation *v, const char *path, struct err *e)
 {
-    qsort(v->mistake, (size_t)v->mistakes, sizeof *v->mistake, surest_first);
+    if (v->mistakes) qsort(v->mistake, (size_t)v->mistakes, sizeof *v->mistake, surest_first);
     TRY(file_create(&v->csv, path, e));
     TRY(file_print(&v->csv, e, "image,truth,answer,probability,probability of the truth"));
     for (int i = 0; i < v->mistakes; i++) {
@@ -257,6 +257,8 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     const struct way *x = ways;
     while (strcmp(x->command, c->command->name)) x++;
     v->views = x->views;
+    if (c->confusion) TRY(file_probe(c->confusion, e));
+    if (c->errors) TRY(file_probe(c->errors, e));
     TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
     struct net *net = v->s.net;
     TRY(session_load_valid(&v->s, net->feature + 1, e));

@@ -151,6 +151,14 @@ int file_create(struct file *f, const char *path, struct err *e)
     return give_up(f, "cannot be written", e);
 }
 
+int file_probe(const char *path, struct err *e)
+{
+    struct file f;
+    int rc = file_create(&f, path, e);
+    file_abort(&f);
+    return rc;
+}
+
 static int not_open(struct err *e) { return fail(e, E_ARG, "write to a file that is not open"); }
 
 int file_write(struct file *f, const void *bytes, size_t n, struct err *e)

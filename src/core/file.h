@@ -24,6 +24,8 @@ struct file {
     char *path, *temporary;
 };
 int file_create(struct file *, const char *path, struct err *);
+/* Whether it could be created; leaves nothing. For what is written after hours. */
+int file_probe(const char *path, struct err *);
 int file_write(struct file *, const void *, size_t bytes, struct err *);
 int file_print(struct file *, struct err *, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Puts what was written on the disk: afterwards it cannot fail for want of space. For files that only make

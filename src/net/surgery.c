@@ -1,6 +1,7 @@
 #include "surgery.h"
 #include <math.h>
 #include "core/mem.h"
+#include "core/text.h"
 #include "net/param.h"
 
 /* The parameters of a layer that has weights, by what they are; the others have no weights. */
@@ -11,7 +12,7 @@ static const double EPSILON = 1e-5; /* that inference adds to variances */
 struct view {
     struct param *param[ROLES]; /* NULL: it has none */
     real *x[ROLES];             /* a copy; where it has none, values that change nothing */
-    size_t n, per;              /* outputs; weights of each */
+    size_t n, per;              /* biases; weights of each */
 };
 
 static enum role role_of(const struct param *p)
@@ -31,9 +32,11 @@ const char *surgery_param_name(const struct param *p)
 static void find_params(struct view *v, const struct net *n, int layer)
 {
     const struct model_layer *l = &n->layer[layer];
-    *v = (struct view){ .n = (size_t)l->out.c };
+    *v = (struct view){ 0 };
     for (int i = l->param; i < l->param + l->nparam; i++) v->param[role_of(n->param[i])] = n->param[i];
-    if (v->param[WEIGHTS]) v->per = v->param[WEIGHTS]->count / v->n;
+    if (!v->param[WEIGHTS]) return;
+    v->n = v->param[BIAS]->count;
+    v->per = v->param[WEIGHTS]->count / v->n;
 }
 
 static int read_view(struct view *v, const struct net *n, struct err *e)
@@ -100,6 +103,15 @@ static void swap(struct view *v)
         }
 }
 
+/* All its filters see all channels of the image, and each is the same at every pixel. */
+static int is_of_image(const struct net *n, int i, const struct view *v)
+{
+    const struct model_layer *l = &n->layer[i];
+    const char *groups = cfg_find(&n->cfg->section[i + 1], "groups", NULL);
+    return v->param[WEIGHTS] && l->ops->flags & LAYER_SPATIAL && v->n == (size_t)l->out.c &&
+           v->per % (size_t)n->config.channels == 0 && (!groups || text_number(groups, NULL) == 1);
+}
+
 int surgery_image_weights(const struct net *n, struct param **weights, struct err *e)
 {
     struct view v;
@@ -107,9 +119,9 @@ int surgery_image_weights(const struct net *n, struct param **weights, struct er
     do find_params(&v, n, ++i);
     while (!v.param[WEIGHTS] && i + 1 < n->n);
     *weights = v.param[WEIGHTS];
-    if (*weights && n->layer[i].ops->flags & LAYER_SPATIAL && v.per % (size_t)n->config.channels == 0)
-        return OK;
-    return fail_at(e, E_ARG, n->cfg->path, 0, "does not begin with a convolution of the image");
+    if (is_of_image(n, i, &v)) return OK;
+    return fail_at(e, E_ARG, n->cfg->path, 0,
+                   "does not begin with a convolution of the image, without groups");
 }
 
 static int copy_param(const struct param *from, struct param *to, struct err *e)

@@ -70,6 +70,13 @@ bad_alone "help about nothing" "did you mean convolutional" help convolutoinal
 bad_alone "predict without an image" "no image" classifier predict mini.data good.cfg good.weights
 bad_alone "predict both ways" "one of them" classifier predict mini.data good.cfg good.weights x.ppm -center -letterbox
 
+for f in confusion errors; do
+    bad_alone "-$f over the weights" "good.weights would be read and written" classifier valid mini.data good.cfg good.weights -$f good.weights
+    bad_alone "-$f where no file can be" "none/x: cannot be written" classifier valid mini.data good.cfg good.weights -$f none/x
+done
+bad_alone "one file for two tables" "x would be.*written twice" classifier valid mini.data good.cfg good.weights -confusion x -errors x
+bad_alone "-chart over the cfg" "good.cfg would be read and written" classifier train mini.data good.cfg -chart good.cfg
+
 # ---- files that are not there ----
 bad_alone "missing cfg" "no.cfg" classifier train mini.data no.cfg
 bad_alone "missing data" "no.data" classifier train no.data good.cfg

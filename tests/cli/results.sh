@@ -10,8 +10,11 @@ says() { grep -qE -- "$1" err || { cat err; return 1; }; }
 # ---- the chart ----
 check "-chart" run classifier train mini.data mini.cfg -chart chart.png
 check "-chart: a PNG of 960 x 540" png chart.png " 0 0 3 192 0 0 2 28"
-check "a chart that cannot be written ends nothing" run classifier train mini.data mini.cfg -chart none/chart.png
-check "a chart that cannot be written: said" says '^no chart: none/chart.png'
+check "a chart where no file can be" sh -c "! '$DARKNET' classifier train mini.data mini.cfg -chart none/chart.png >out 2>err"
+check "a chart where no file can be: said before training" sh -c "grep -q '^darknet: none/chart.png: cannot be written' err && [ ! -s out ]"
+cp chart.png before.png
+check "a run that does not begin" sh -c "! '$DARKNET' classifier train mini.data mini.cfg none -chart chart.png >out 2>err"
+check "a run that does not begin leaves the chart of an earlier one" cmp before.png chart.png
 weights=backup/mini_final.weights
 
 # ---- patience ----

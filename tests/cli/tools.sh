@@ -136,6 +136,23 @@ refused() { # refused WORDS ARGS...
 printf '[net]\nwidth=8\nheight=8\nchannels=3\n[connected]\noutput=3\n[softmax]\n' >flat.cfg
 "$DARKNET" classifier train mini.data flat.cfg -set net.max_batches=1 >/dev/null 2>&1
 check "rgbgr without a convolution" refused 'does not begin with a convolution' rgbgr flat.cfg backup/flat_final.weights x
+printf '[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=3\ngroups=3\nsize=3\n[connected]\noutput=3\n[softmax]\n' >groups.cfg
+"$DARKNET" classifier train mini.data groups.cfg -set net.max_batches=1 >/dev/null 2>&1
+for c in rgbgr rescale visualize; do
+    check "$c of groups" refused 'does not begin with a convolution of the image, without groups' $c groups.cfg backup/groups_final.weights x
+done
+printf '[net]\nwidth=8\nheight=8\nchannels=3\nbatch=6\n[local]\nfilters=2\nsize=3\npad=1\n[connected]\nbatch_normalize=1\noutput=3\n[softmax]\n' >local.cfg
+sed '/normal/d' local.cfg >local.plain.cfg
+"$DARKNET" classifier train mini.data local.cfg -set net.max_batches=1 >/dev/null 2>&1
+check "rgbgr of [local]" refused 'does not begin with a convolution' rgbgr local.cfg backup/local_final.weights x
+check "denormalize with [local]" "$DARKNET" denormalize local.cfg backup/local_final.weights local.weights
+check "denormalize with [local]: answers" answers local.answer local.cfg backup/local_final.weights
+check "denormalize with [local]: answers without normalisation" answers local.plain local.plain.cfg local.weights
+check "denormalize with [local]: the same ones" same local.plain local.answer
+cp mini.cfg kept.cfg
+check "OUT is the cfg" refused 'mini.cfg would be read and written' denormalize mini.cfg 1.weights ./mini.cfg
+check "strip into itself" refused 'mini.cfg would be read and written' strip mini.cfg mini.cfg
+check "the cfg is as it was" cmp kept.cfg mini.cfg
 check "no weights" refused 'no such file' reset mini.cfg none x
 check "no number" refused 'expected a number of evaluations' speed mini.cfg fast
 check "a folder that is not there" refused 'none/x' denormalize mini.cfg 1.weights none/x

@@ -40,7 +40,8 @@ static int plan(struct backend *be, const struct remap_desc *d, struct tensor *o
                          .large = format_of(large->shape, large->layout),
                          .rows = (size_t)out->shape.n,
                          .n = shape_row(large->shape) };
-    if (s->small.row <= UINT32_MAX && s->large.row <= UINT32_MAX)
+    if (s->small.row <= UINT32_MAX && s->large.row <= UINT32_MAX &&
+        s->n * sizeof *s->place < mem_free_bytes())
         s->place = mem_alloc(s->n, sizeof *s->place);
     if (!s->place) return fail(e, E_MEM, "no memory for an index of %zu elements", s->n);
     for (uint32_t i = 0; i < s->n; i++)
