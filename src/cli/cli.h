@@ -113,6 +113,7 @@ struct session {
     struct data_file *data;        /* NULL without a data file */
     struct augment augment;        /* what the cfg asks for; with a data file only */
     struct program *program;       /* NULL until opened */
+    struct program *first;         /* what it shares its parameters with, or NULL */
     struct dataset *train, *valid; /* NULL until opened */
 };
 /* data may be NULL; else the net must take images and have as many outputs as the data file has classes.

@@ -57,6 +57,7 @@ void session_close(struct session *s)
     dataset_close(s->valid);
     dataset_close(s->train);
     program_close(s->program);
+    program_close(s->first);
     net_close(s->net);
     backend_close(s->be);
     data_file_free(s->data);
@@ -69,6 +70,22 @@ int session_load(struct session *s, const char *weights, int rows, int features,
     TRY(program_open(&s->program, s->net, &d, e));
     TRY(weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e));
     return program_refresh(s->program, e);
+}
+
+/* A mini-batch as in training, or, of a cfg that says batch=1, of more images, but not of more than there
+ * are; half of it as often as it takes to fit the memory. */
+static int open_largest(struct session *s, int features, struct err *e)
+{
+    enum { FEW = 16 };
+    const int wanted = s->net->mini < FEW ? FEW : s->net->mini,
+              most = s->valid->n < wanted ? s->valid->n : wanted;
+    struct program_desc d = { .rows = most, .features = features };
+    int rc;
+    s->first = s->program;
+    while ((rc = program_open(&s->program, s->net, &d, e)) == E_MEM && d.rows > 1) d.rows /= 2;
+    if (!rc && d.rows < most)
+        note(&s->notes, "%d images at once: a mini-batch of %d does not fit the memory", d.rows, most);
+    return rc ? rc : program_refresh(s->program, e);
 }
 
 int session_open_set(struct session *s, enum split split, struct err *e)
@@ -84,8 +101,10 @@ int session_load_valid(struct session *s, int features, struct err *e)
 {
     if (!s->data->valid && !s->data->holdout)
         return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
-    TRY(session_load(s, s->cli->arg[2], s->net->mini, features, e));
-    return session_open_set(s, SPLIT_VALID, e);
+    /* The first program says what is wrong with the weights before the images are looked for. */
+    TRY(session_load(s, s->cli->arg[2], 1, 0, e));
+    TRY(session_open_set(s, SPLIT_VALID, e));
+    return open_largest(s, features, e);
 }
 
 int session_workers(const struct session *s)

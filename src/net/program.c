@@ -122,6 +122,8 @@ int program_infer(struct program *p, const struct step *s, float *prob, double *
     return attach_device_error(p->net, infer(p, s, prob, ce, e), e);
 }
 
+int program_rows(const struct program *p) { return p->desc.rows; }
+
 int program_feature_size(const struct program *p)
 {
     return p->feature < 0 ? 0 : (int)shape_row(p->node[p->feature].l.out->x.shape);

@@ -12,6 +12,7 @@ struct program;
  * and keep the first program open as long as parameters are used: it knows how they are packed. */
 int program_open(struct program **, struct net *, const struct program_desc *, struct err *);
 void program_close(struct program *);
+int program_rows(const struct program *); /* of a mini-batch */
 
 /* After parameters changed: inference programs fold and pack them again: with ema_alpha= the averages, once
  * they have begun. */

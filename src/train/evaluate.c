@@ -13,6 +13,7 @@ struct evaluation {
     const struct dataset *data;
     const struct eval_options *o;
     int classes;
+    int rows;   /* of a mini-batch: the program's */
     size_t row; /* numbers of an image */
     struct loader *loader;
     float *prob;    /* rows x classes */
@@ -30,7 +31,7 @@ static int samples(const struct evaluation *v) { return v->o->only ? v->o->only_
 
 static int take_memory(struct evaluation *v, struct err *e)
 {
-    size_t rows = (size_t)v->net->mini, n;
+    size_t rows = (size_t)v->rows, n;
     v->prob = mem_alloc(rows * (size_t)v->classes, sizeof *v->prob);
     v->label = mem_alloc(rows, sizeof *v->label);
     if (!v->prob || !v->label) return fail(e, E_MEM, "no memory for the probabilities of %zu images", rows);
@@ -44,7 +45,8 @@ static int take_memory(struct evaluation *v, struct err *e)
 static int evaluation_open(struct evaluation *v, struct err *e)
 {
     const struct net_config *c = &v->net->config;
-    struct loader_options l = { .rows = v->net->mini,
+    v->rows = program_rows(v->program);
+    struct loader_options l = { .rows = v->rows,
                                 .workers = v->o->workers,
                                 .seed = v->o->seed,
                                 .view = v->o->view,
@@ -78,8 +80,8 @@ static int readable_rows(struct evaluation *v, const struct batch *b, const floa
         if (b->sample[i] >= 0) v->label[(*n)++] = b->label[i];
     *x = b->x;
     if (*n == b->rows) return OK;
-    if (!v->x) v->x = mem_alloc((size_t)v->net->mini * v->row, sizeof *v->x);
-    if (!v->x) return fail(e, E_MEM, "no memory for %d images", v->net->mini);
+    if (!v->x) v->x = mem_alloc((size_t)v->rows * v->row, sizeof *v->x);
+    if (!v->x) return fail(e, E_MEM, "no memory for %d images", v->rows);
     float *to = v->x;
     for (int i = 0; i < b->rows; i++) {
         if (b->sample[i] < 0) continue;

@@ -50,6 +50,12 @@ for c in validfull validmulti; do
     check "$c: what instead" sh -c "! '$DARKNET' classifier $c mini.data mini.cfg $weights 2>err >out && [ \$(wc -l <err) = 1 ] && grep -q net.width err"
 done
 
+# As many images at once as there are, whatever the cfg says of another machine.
+check "valid with a batch for another machine" run classifier valid mini.data mini.cfg $weights -set net.batch=16000000 \
+    -set net.subdivisions=1
+check "valid with a batch for another machine: the same result" sh -c "sed 's/, [0-9.]* seconds//' out | tail -n 4 >large;
+    '$DARKNET' classifier valid mini.data mini.cfg $weights 2>/dev/null | sed 's/, [0-9.]* seconds//' | tail -n 4 | cmp - large"
+
 # ---- label, test, csv: Darknet's lines ----
 sed '$a test = all.list' mini.data >test.data
 check label run classifier label test.data mini.cfg $weights
