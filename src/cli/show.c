@@ -109,7 +109,7 @@ static void draw_image(struct sheet *s, int tile, const float *x)
 static int draw_views(struct sheet *s, const struct picture *p, const struct augment *a, uint64_t seed,
                       float *x, struct err *e)
 {
-    TRY(image_view(VIEW_CENTER, p->pixels, 3, p->w, p->h, a->w, a->h, x, e));
+    TRY(image_view(a->letter_box ? VIEW_LETTERBOX : VIEW_CENTER, p->pixels, 3, p->w, p->h, a->w, a->h, x, e));
     draw_image(s, 0, x);
     for (int i = 1; i < TILES; i++) {
         TRY(augment_image(a, rng_key(seed, RNG_AUGMENT, (uint64_t)i), p->pixels, p->w, p->h, x, e));

@@ -270,7 +270,8 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
                               .seed = c->seed,
                               .per_image = count_image,
                               .ctx = v };
-    printf("preprocessing: %s of each image, resized to %dx%d\n", x->words, net->config.width,
+    printf("preprocessing: %s of each image, resized to %dx%d\n",
+           x->view == VIEW_CENTER && net->config.letter_box ? "a letterbox" : x->words, net->config.width,
            net->config.height);
     if (v->views > 1)
         TRY(evaluate_views(v, &o, &l, e));

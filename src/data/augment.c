@@ -22,7 +22,8 @@ enum draw {
     DRAW_EXPOSURE,
     DRAW_EXPOSURE_SIDE,
     DRAW_PAD_X,
-    DRAW_PAD_Y
+    DRAW_PAD_Y,
+    DRAW_BLUR
 };
 
 static double between(uint64_t key, enum draw d, double a, double b)
@@ -70,14 +71,14 @@ static int draw_length(const struct augment *a, uint64_t key)
     return integer_between(key, DRAW_LENGTH, least, most);
 }
 
-static struct map draw_map(const struct augment *a, uint64_t key, int iw, int ih)
+static struct map draw_map(const struct augment *a, uint64_t key, double iw, double ih)
 {
     double aspect = draw_aspect(a, key);
     int length = draw_length(a, key);
     /* Darknet: length / min(h, w aspect), the denominator cut to an integer. The height counts in units of
      * the crop's shape, so that length = width just covers the crop in either direction (Darknet has square
      * crops only). */
-    double side = floor(fmin((double)ih * a->w / a->h, iw * aspect));
+    double side = floor(fmin(ih * a->w / a->h, iw * aspect));
     double scale = length / fmax(side, 1);
     double angle = between(key, DRAW_ANGLE, -a->angle, a->angle) * 6.283185307179586 / 360;
     double rx = fmax((iw * scale / aspect - a->w) / 2, 0), ry = fmax((ih * scale - a->h) / 2, 0);
@@ -86,6 +87,16 @@ static struct map draw_map(const struct augment *a, uint64_t key, int iw, int ih
     double left = (dx - a->w / 2.) * px, top = (dy - a->h / 2.) * py;
     return (struct map){ iw / 2. + c * left - s * top, c * px, -s * py,
                          ih / 2. + s * left + c * top, s * px, c * py };
+}
+
+/* The same for the letterbox around an image, in the coordinates of the image. */
+static struct map draw_boxed_map(const struct augment *a, uint64_t key, int iw, int ih)
+{
+    double w = fmax(iw, (double)ih * a->w / a->h), h = fmax(ih, (double)iw * a->h / a->w);
+    struct map m = draw_map(a, key, w, h);
+    m.x0 -= (w - iw) / 2;
+    m.y0 -= (h - ih) / 2;
+    return m;
 }
 
 int augment_shorter(const struct augment *a, uint64_t key)
@@ -98,15 +109,16 @@ int augment_shorter(const struct augment *a, uint64_t key)
     return shorter < INT_MAX ? (int)shorter : 0;
 }
 
-/* Value 0..255 at (x, y) of one plane, bilinear; outside is black. */
-static float sample(const uint8_t *p, int w, int h, int x, int y, float u, float v)
+/* Value 0..255 at (x, y) of one plane, bilinear. */
+static float sample(const uint8_t *p, int w, int h, int x, int y, float u, float v, float outside)
 {
     float p00, p01, p10, p11;
     if (x >= 0 && y >= 0 && x + 1 < w && y + 1 < h) {
         p += (size_t)y * (size_t)w + (size_t)x;
         p00 = p[0], p01 = p[1], p10 = p[w], p11 = p[w + 1];
     } else {
-#define AT(i, j) ((i) >= 0 && (i) < w && (j) >= 0 && (j) < h ? p[(size_t)(j) * (size_t)w + (size_t)(i)] : 0)
+#define AT(i, j)                                                                                             \
+    ((i) >= 0 && (i) < w && (j) >= 0 && (j) < h ? p[(size_t)(j) * (size_t)w + (size_t)(i)] : outside)
         p00 = AT(x, y), p01 = AT(x + 1, y), p10 = AT(x, y + 1), p11 = AT(x + 1, y + 1);
 #undef AT
     }
@@ -117,16 +129,18 @@ static void crop_mapped(const struct augment *a, const struct map *m, const uint
                         float *x)
 {
     size_t plane = (size_t)a->w * (size_t)a->h, from = (size_t)iw * (size_t)ih;
+    const float outside = a->letter_box ? 127.5f : 0;
     for (int j = 0; j < a->h; j++)
         for (int i = 0; i < a->w; i++, x++) {
             double sx = m->x0 + m->xx * i + m->xy * j, sy = m->y0 + m->yx * i + m->yy * j;
-            /* Far outside is as black as just outside; the limits keep the conversion to int defined. */
+            /* Far outside is as just outside; the limits keep the conversion to int defined. */
             sx = limited(sx, -2, iw + 1.);
             sy = limited(sy, -2, ih + 1.);
             int ix = (int)(sx + 2) - 2, iy = (int)(sy + 2) - 2; /* rounds down */
             float u = (float)(sx - ix), v = (float)(sy - iy);
             for (int k = 0; k < a->c; k++)
-                x[(size_t)k * plane] = sample(pixels + (size_t)k * from, iw, ih, ix, iy, u, v) / 255.f;
+                x[(size_t)k * plane] =
+                    sample(pixels + (size_t)k * from, iw, ih, ix, iy, u, v, outside) / 255.f;
         }
 }
 
@@ -164,9 +178,13 @@ static int crop_padded(const struct augment *a, uint64_t key, const uint8_t *pix
     uint8_t *own = NULL;
     if (iw != a->w || ih != a->h) { /* x holds the resized image until it is rounded to bytes */
         size_t n = (size_t)a->c * (size_t)a->h * (size_t)a->w;
-        TRY(image_resize(pixels, area_whole(iw, ih), a->c, 1, x, area_whole(a->w, a->h), e));
+        const float unit = a->letter_box ? 255 : 1;
+        if (a->letter_box)
+            TRY(image_view(VIEW_LETTERBOX, pixels, a->c, iw, ih, a->w, a->h, x, e));
+        else
+            TRY(image_resize(pixels, area_whole(iw, ih), a->c, 1, x, area_whole(a->w, a->h), e));
         if (!(own = mem_alloc(n, 1))) return fail(e, E_MEM, "not enough memory for %zu pixels", n);
-        for (size_t i = 0; i < n; i++) own[i] = (uint8_t)(x[i] + .5f);
+        for (size_t i = 0; i < n; i++) own[i] = (uint8_t)(unit * x[i] + .5f);
         pixels = own;
     }
     struct crop move;
@@ -181,7 +199,7 @@ int augment_only_moves(const struct augment *a, int iw, int ih)
     int scaled = (a->min_crop > 0 && a->min_crop != a->w) || (a->max_crop > 0 && a->max_crop != a->w);
     int same = !scaled && a->angle == 0 && is_neutral(a->aspect);
     int colours = a->hue != 0 || !is_neutral(a->saturation) || !is_neutral(a->exposure);
-    return iw == a->w && ih == a->h && (a->pad_crop > 0 || same) && !colours && !a->mix;
+    return iw == a->w && ih == a->h && (a->pad_crop > 0 || same) && !colours && !a->mix && !a->blur;
 }
 
 static void mirror(const struct augment *a, float *x)
@@ -233,6 +251,46 @@ static void jitter(const struct augment *a, uint64_t key, float *x)
         for (size_t i = 0; i < n; i++) x[i] = limitedf(x[i] * dv, 0, 1);
 }
 
+/* ---- blur ---- */
+
+/* Reflected at 0 and n - 1, without repeating the edge. */
+static int reflect(int i, int n)
+{
+    while (n > 1 && (i < 0 || i >= n)) i = i < 0 ? -i : 2 * (n - 1) - i;
+    return n > 1 ? i : 0;
+}
+
+/* A line of n numbers, `step` apart; line is room for them. */
+static void blur_line(float *x, size_t step, int n, const float *kernel, int radius, float *line)
+{
+    for (int i = 0; i < n; i++) line[i] = x[(size_t)i * step];
+    for (int i = 0; i < n; i++) {
+        float sum = kernel[0] * line[i];
+        for (int k = 1; k <= radius; k++)
+            sum += kernel[k] * (line[reflect(i - k, n)] + line[reflect(i + k, n)]);
+        x[(size_t)i * step] = sum;
+    }
+}
+
+int augment_blur(const struct augment *a, uint64_t key, float *x, struct err *e)
+{
+    if (!a->blur || rng_uniform(key, DRAW_BLUR) >= .25) return OK;
+    int radius = a->blur / 2, longest = a->w > a->h ? a->w : a->h;
+    float *kernel = mem_alloc((size_t)radius + 1 + (size_t)longest, sizeof *kernel);
+    double sigma = .3 * (radius - 1) + .8, sum = 0;
+    if (!kernel) return fail(e, E_MEM, "not enough memory to blur an image");
+    for (int k = -radius; k <= radius; k++) sum += exp(-k * k / (2 * sigma * sigma));
+    for (int k = 0; k <= radius; k++) kernel[k] = (float)(exp(-k * k / (2 * sigma * sigma)) / sum);
+    for (int k = 0; k < a->c; k++, x += (size_t)a->w * (size_t)a->h) {
+        for (int j = 0; j < a->h; j++)
+            blur_line(x + (size_t)j * (size_t)a->w, 1, a->w, kernel, radius, kernel + radius + 1);
+        for (int i = 0; i < a->w; i++)
+            blur_line(x + i, (size_t)a->w, a->h, kernel, radius, kernel + radius + 1);
+    }
+    mem_free(kernel);
+    return OK;
+}
+
 void augment_normaliser(const struct augment *a, float mean[4], float scale[4])
 {
     for (int k = 0; k < 4; k++) {
@@ -259,7 +317,7 @@ int augment_image(const struct augment *a, uint64_t key, const uint8_t *pixels, 
     if (a->pad_crop > 0) {
         TRY(crop_padded(a, key, pixels, iw, ih, x, e));
     } else {
-        const struct map m = draw_map(a, key, iw, ih);
+        const struct map m = a->letter_box ? draw_boxed_map(a, key, iw, ih) : draw_map(a, key, iw, ih);
         int same = iw == a->w && ih == a->h && m.x0 == 0 && m.y0 == 0 && m.xx == 1 && m.yy == 1 && m.xy == 0;
         if (same)
             crop_shifted(a, 0, 0, pixels, x);

@@ -11,9 +11,11 @@ struct augment {
     int min_crop, max_crop; /* length of the shorter side after scaling, pixels; 0: w. For w != h "shorter"
                                is measured in the crop's shape: w just covers it */
     double angle, aspect, hue, saturation, exposure;
-    int flip;               /* mirror with probability 1/2 */
-    int pad_crop;           /* > 0: instead of scaling, pad by so many black pixels, crop at random */
-    int mix;                /* enum mix: what the loader makes of several images */
+    int flip;       /* mirror with probability 1/2 */
+    int pad_crop;   /* > 0: instead of scaling, pad by so many black pixels, crop at random */
+    int letter_box; /* crops are of the whole image, amid as much gray as gives it the input's shape */
+    int blur;       /* > 0: the width in pixels of the kernel that blurs a quarter of the images */
+    int mix;        /* enum mix: what the loader makes of several images */
     double mean[4], std[4]; /* per channel, on [0, 1]; std 0: no normalisation */
 };
 
@@ -22,6 +24,10 @@ struct augment {
  * 255). One channel: of the colours only exposure applies. */
 int augment_image(const struct augment *, uint64_t key, const uint8_t *pixels, int iw, int ih, float *x,
                   struct err *);
+
+/* Blurs x, what augment_image made or what was mixed of it, if this key does: by the Gaussian that OpenCV
+ * chooses for the width (made odd), sigma = .3 ((width - 1) / 2 - 1) + .8, edges reflected. */
+int augment_blur(const struct augment *, uint64_t key, float *x, struct err *);
 
 /* Where augment_image only moves and mirrors images of this size, whatever the key (and normalises): then
  * output (x, y) is source (x + left, y + top), black outside, and with *mirror left and right change places.

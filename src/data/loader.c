@@ -163,7 +163,10 @@ static int fill_row(const struct loader *l, struct slot *s, int at, struct err *
     if (l->o.moves) return move_row(l, s, at);
     TRY(fill_part(l, s, at, 0, s->x + (size_t)at * l->pixels, &s->sample[at], e));
     s->label[at] = l->d->label[s->sample[at] < 0 ? -1 - s->sample[at] : s->sample[at]];
-    return s->mixed ? mix_row(l, s, at, e) : OK;
+    if (s->mixed) TRY(mix_row(l, s, at, e));
+    if (!l->o.training) return OK;
+    return augment_blur(&l->o.augment, order_augment_key(&l->o, place_of(s, at), 0),
+                        s->x + (size_t)at * l->pixels, e);
 }
 
 static void *work(void *arg)

@@ -57,6 +57,11 @@ const struct key net_config_keys[] = {
     REAL_KEY(net_config, exposure, 1, 0, 100, "augmentation: brightness up to this factor or its inverse"),
     REAL_KEY(net_config, hue, 0, 0, 1, "augmentation: hue shift either way, in turns"),
     INT_KEY(net_config, flip, 1, 0, 1, "augmentation: 1: mirror half of the images"),
+    INT_KEY(net_config, letter_box, 0, 0, 1,
+            "1: the whole image, fitted inside, the rest gray, where the central part would be validated; in "
+            "training, crops of that"),
+    INT_KEY(net_config, blur, 0, 0, 1001,
+            "augmentation: a quarter of the images is blurred by a Gaussian so many pixels wide (1: 15)"),
     INT_KEY(net_config, mixup, 0, 0, 4,
             "augmentation of half of the images: 1: mean of two; 2: as cutmix; 3: as mosaic; 4: one of these "
             "two. "

@@ -31,6 +31,7 @@ struct net_config {
     double max_ratio, min_ratio;
     double angle, aspect, saturation, exposure, hue;
     int flip, pad_crop;
+    int letter_box, blur;
     int mixup, cutmix, mosaic; /* mixup: once read, what all three ask for: enum mix, of data/mix.h */
     struct list mean, std;
     int init;

@@ -10,7 +10,6 @@
 #define BITS      "binary weights and activations are not supported: these weights need the Darknet that made them"
 #define VIDEO     "layers for video and sequences are not supported"
 #define DETECTION "this trainer is for classifiers: detection and segmentation are not supported"
-#define AUGMENTED "this augmentation is not supported: training goes on without it"
 
 const struct stock_key stock_keys[] = {
     { "net", "clip", REFUSED, 0, "clamping of weights is not supported: remove it" },
@@ -21,8 +20,6 @@ const struct stock_key stock_keys[] = {
     { "net", "adversarial_lr", REFUSED, 0, "adversarial training is not supported" },
     { "net", "attention", REFUSED, 0, "adversarial training is not supported" },
     { "net", "random", MISSED, 0, "the net keeps its size: training at changing sizes is not supported" },
-    { "net", "blur", MISSED, 0, AUGMENTED },
-    { "net", "letter_box", NOTHING, 0, NULL }, /* detectors only */
     { "net", "seq_scales", REFUSED, 1, VIDEO },
     { "net", "center", NOTHING, 0, NULL }, /* pjreddie's trainer never passes it on */
     { "net", "notruth", NOTHING, 0, NULL },

@@ -57,6 +57,7 @@ static int evaluation_open(struct evaluation *v, struct err *e)
     v->classes = v->net->classes;
     v->row = (size_t)c->channels * (size_t)c->height * (size_t)c->width;
     TRY(augment_from_net(v->net, &l.augment, e));
+    if (l.view == VIEW_CENTER && c->letter_box) l.view = VIEW_LETTERBOX;
     TRY(take_memory(v, e));
     return loader_open(&v->loader, v->data, &l, &v->net->notes, e);
 }

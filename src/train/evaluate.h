@@ -21,7 +21,7 @@ struct valid_line {
  * and best. */
 struct eval_options {
     int workers, top;
-    enum view view;
+    enum view view; /* VIEW_CENTER: VIEW_LETTERBOX where the cfg has letter_box=1 */
     uint64_t seed;
     const int *only; /* these samples only, in this order; NULL: all */
     int only_n;

@@ -52,6 +52,8 @@ int augment_from_net(const struct net *net, struct augment *a, struct err *e)
                            .exposure = c->exposure,
                            .flip = c->flip,
                            .pad_crop = c->pad_crop,
+                           .letter_box = c->letter_box,
+                           .blur = c->blur == 1 ? 15 : c->blur,
                            .mix = c->mixup };
     a->min_crop = crop_side(c->min_ratio, c->min_crop, side, 1);
     a->max_crop = crop_side(c->max_ratio, c->max_crop, side, 2);

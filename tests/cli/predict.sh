@@ -26,6 +26,8 @@ check "the same from a long run" test "$(predict img/0_ant.ppm 2>/dev/null)" = "
 
 # ---- valid ----
 valid() { "$DARKNET" classifier valid mini.data mini.cfg $weights "$@"; }
+valid -set net.letter_box=1 >box.out
+check "letter_box=1: valid shows the net whole images" grep -q "^preprocessing: a letterbox of each image" box.out
 valid >valid.out 2>/dev/null
 check "summary" grep -qE '^6 images: top 1: [01]\.[0-9]{6}, top 2: [01]\.[0-9]{6}, CE: [0-9.]+, compactness: [0-9.]+' valid.out
 check "a row per class" test "$(grep -cE '^(ant|bee|cow) +2 ' valid.out)" = 3

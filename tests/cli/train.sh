@@ -6,7 +6,7 @@ make_cfg plain.cfg
 make_cfg itra.cfg '[itra]' lambda=0.5 warmup=0
 make_cfg zero.cfg '[itra]' lambda=0
 make_cfg memory.cfg '[itra]' lambda=0.5 warmup=0 pair=memory '[center]' lambda=0.1
-sed '/^max_batches/s/$/\nadam=1\nlearning_rate=.002\nema_alpha=.8\nmixup=4/' plain.cfg >adam.cfg
+sed '/^max_batches/s/$/\nadam=1\nlearning_rate=.002\nema_alpha=.8\nmixup=4\nblur=3\nletter_box=1/' plain.cfg >adam.cfg
 make_cfg every.cfg '[itra]' lambda=0.5 every=3
 
 train() { "$DARKNET" classifier train mini.data "$@"; }

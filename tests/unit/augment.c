@@ -1,6 +1,7 @@
 /* Augmentation: exact where it should be, Darknet's geometry and colours against numbers worked out by hand.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "core/rng.h"
 #include "data/augment.h"
@@ -282,6 +283,70 @@ static void one_channel_knows_exposure_only(void **state)
     }
 }
 
+/* Twice as wide as high: a quarter of the height is gray above and below, whatever the size of the image; a
+ * crop that is half as large as the letterbox shows half of what is there. */
+static void letter_boxes(void **state)
+{
+    (void)state;
+    struct augment a = { .w = 8, .h = 8, .c = C, .min_crop = 8, .max_crop = 8, .letter_box = 1 };
+    fill(C * 8 * 4);
+    for (uint64_t key = 0; key < 20; key++) {
+        assert_int_equal(augment_image(&a, key, pixels, 8, 4, x, NULL), 0);
+        for (int i = 0; i < C * 64; i++) {
+            int k = i / 64, row = i % 64 / 8 - 2, gray = row < 0 || row >= 4;
+            float expected = gray ? .5f : (float)pixels[k * 32 + row * 8 + i % 8] / 255.f;
+            assert_true(x[i] == expected);
+        }
+    }
+    memset(pixels, 255, C * 40 * 20);
+    a.min_crop = a.max_crop = 16;
+    a.angle = 180;
+    for (uint64_t key = 0; key < 50; key++) {
+        int white = 0;
+        assert_int_equal(augment_image(&a, key, pixels, 40, 20, x, NULL), 0);
+        for (int i = 0; i < 64; i++) {
+            assert_true(x[i] > .49999f && x[i] < 1.00001f); /* nothing is black */
+            white += x[i] > .99999f;
+        }
+        assert_in_range(white, 8, 64);
+    }
+    a.pad_crop = 1;
+    assert_int_equal(augment_image(&a, 1, pixels, 40, 20, x, NULL), 0);
+    for (int i = 1; i < 7; i++) assert_true(fabs((double)x[8 + 8 * (i % 2) * 5 + i] - .5) < .003);
+    assert_true(x[8 * 4 + 4] == 1);
+}
+
+/* A quarter of the images; a dot becomes the product of two kernels, which are reflected at the edges. */
+static void blurs(void **state)
+{
+    (void)state;
+    struct augment a = { .w = 9, .h = 7, .c = 1, .blur = 3 };
+    const double side = exp(-1 / (2 * .8 * .8)), k[2] = { 1 / (1 + 2 * side), side / (1 + 2 * side) };
+    int blurred = 0;
+    for (uint64_t key = 0; key < 400; key++) {
+        memset(x, 0, sizeof x);
+        x[3 * 9 + 1] = 1;
+        assert_int_equal(augment_blur(&a, rng_mix(key), x, NULL), 0);
+        if (x[3 * 9 + 1] == 1) continue;
+        blurred++;
+        for (int j = 0; j < 7; j++)
+            for (int i = 0; i < 9; i++) {
+                double across = i == 0 ? 2 * k[1] : i == 1 ? k[0] : i == 2 ? k[1] : 0;
+                double down = abs(j - 3) < 2 ? k[abs(j - 3)] : 0;
+                assert_true(fabs((double)x[j * 9 + i] - across * down) < 1e-6);
+            }
+    }
+    assert_in_range(blurred, 65, 135);
+    a.blur = 31; /* wider than the image; what is of one colour stays so */
+    for (uint64_t key = 0; key < 20; key++) {
+        for (int i = 0; i < 63; i++) x[i] = .75f;
+        assert_int_equal(augment_blur(&a, key, x, NULL), 0);
+        for (int i = 0; i < 63; i++) assert_true(fabs((double)x[i] - .75) < 1e-5);
+    }
+    a.w = a.h = 1;
+    for (uint64_t key = 0; key < 20; key++) assert_int_equal(augment_blur(&a, key, x, NULL), 0);
+}
+
 static void one_key_one_result(void **state)
 {
     (void)state;
@@ -396,6 +461,8 @@ int main(void)
         cmocka_unit_test(colours_move_in_hsv),
         cmocka_unit_test(hue_turns_the_wheel),
         cmocka_unit_test(one_channel_knows_exposure_only),
+        cmocka_unit_test(letter_boxes),
+        cmocka_unit_test(blurs),
         cmocka_unit_test(one_key_one_result),
         cmocka_unit_test(half_the_size_is_the_same_view),
         cmocka_unit_test(no_pixel_is_enlarged),
