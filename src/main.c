@@ -26,8 +26,6 @@ const struct command commands[] = {
     { "classifier", "features", CMD_FEATURES, 3, 3,
       "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
       "the features that the classifier sees, of every validation image, as NumPy arrays", cli_features },
-    { "classifier", "validfull", CMD_VALID, 0, -1, "classifier validfull", NULL, cli_valid_size },
-    { "classifier", "validmulti", CMD_VALID, 0, -1, "classifier validmulti", NULL, cli_valid_size },
     { "classifier", "prepare", CMD_PREPARE, 1, 1, "classifier prepare DIR [FLAGS]",
       "write a .data file and lists for images in a folder per class: DIR/cat/1.jpg, or already split: "
       "DIR/train/cat/1.jpg, DIR/valid/cat/2.jpg",
@@ -73,35 +71,43 @@ static int in_group(const struct command *c, const char *group)
 /* Commands of other Darknets, each with what to use here, if there is such a thing. */
 static const struct {
     const char *name, *instead;
-} elsewhere[] = { { "cifar", "darknet classifier train data/cifar10.data CFG" },
-                  { "oneoff", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
-                  { "oneoff2", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
-                  { "mkimg", "darknet visualize CFG WEIGHTS" },
-                  { "demo", "darknet classifier predict with images, a folder or -list" },
-                  { "detector", NULL },
-                  { "detect", NULL },
-                  { "yolo", NULL },
-                  { "coco", NULL },
-                  { "voxel", NULL },
-                  { "super", NULL },
-                  { "segmenter", NULL },
-                  { "isegmenter", NULL },
-                  { "regressor", NULL },
-                  { "rnn", NULL },
-                  { "char", NULL },
-                  { "vid", NULL },
-                  { "go", NULL },
-                  { "dice", NULL },
-                  { "writing", NULL },
-                  { "captcha", NULL },
-                  { "compare", NULL },
-                  { "composite", NULL },
-                  { "nightmare", NULL },
-                  { "lsd", NULL },
-                  { "art", NULL },
-                  { "tag", NULL },
-                  { "3d", NULL },
-                  { "test", NULL } };
+} elsewhere[] = {
+    { "cifar", "darknet classifier train data/cifar10.data CFG" },
+    { "oneoff", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
+    { "oneoff2", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
+    { "mkimg", "darknet visualize CFG WEIGHTS" },
+    { "demo", "ffmpeg -i VIDEO frames/%06d.jpg, then darknet classifier predict with the folder" },
+    { "validfull", "darknet classifier valid ... -set net.width=320 -set net.height=320" },
+    { "validmulti", "darknet classifier valid10, or valid ... -set net.width=320 -set net.height=320" },
+    { "try", "darknet classifier predict -center" },
+    { "fout", "darknet classifier test ... -list FILE" },
+    { "gun", NULL },
+    { "threat", NULL },
+    { "detector", NULL },
+    { "detect", NULL },
+    { "yolo", NULL },
+    { "coco", NULL },
+    { "voxel", NULL },
+    { "super", NULL },
+    { "segmenter", NULL },
+    { "isegmenter", NULL },
+    { "regressor", NULL },
+    { "rnn", NULL },
+    { "char", NULL },
+    { "vid", NULL },
+    { "go", NULL },
+    { "dice", NULL },
+    { "writing", NULL },
+    { "captcha", NULL },
+    { "compare", NULL },
+    { "composite", NULL },
+    { "nightmare", NULL },
+    { "lsd", NULL },
+    { "art", NULL },
+    { "tag", NULL },
+    { "3d", NULL },
+    { "test", NULL }
+};
 
 static int unknown_command(const char *group, const char *given, struct err *e)
 {
@@ -128,7 +134,7 @@ static int no_command(const char *group, struct err *e)
     char known[300] = "";
     size_t n = 0;
     for (const struct command *c = commands; c->name; c++)
-        if (in_group(c, group) && c->help && n < sizeof known)
+        if (in_group(c, group) && n < sizeof known)
             n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", c->name);
     return fail(e, E_ARG, "%s: expected one of %s after it (see: darknet help)", group, known);
 }

@@ -66,7 +66,6 @@ void args_describe(const struct command *); /* prints the flags that it takes */
 
 int cli_train(const struct cli *, struct err *);
 int cli_valid(const struct cli *, struct err *);
-int cli_valid_size(const struct cli *, struct err *);
 int cli_predict(const struct cli *, struct err *);
 int cli_classify(const struct cli *, struct err *);
 int cli_features(const struct cli *, struct err *);

@@ -37,7 +37,7 @@ static void print_commands(void)
 {
     puts("usage: darknet COMMAND ...   (each takes --help)\n");
     for (const struct command *c = commands; c->name; c++)
-        if (c->help) printf("  darknet %s\n      %s\n", c->usage, c->help);
+        printf("  darknet %s\n      %s\n", c->usage, c->help);
     puts("\nSections of a cfg (darknet help SECTION lists the keys of one, darknet help layers those of "
          "all):");
     printf("  net");
@@ -96,7 +96,7 @@ void cli_help_command(const struct command *cmd)
     if (cmd->id == CMD_HELP) {
         print_commands();
     } else {
-        printf("usage: darknet %s\n\n%s\n\n", cmd->usage, cmd->help ? cmd->help : "not part of this program");
+        printf("usage: darknet %s\n\n%s\n\n", cmd->usage, cmd->help);
         args_describe(cmd);
     }
 }

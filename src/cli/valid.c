@@ -285,15 +285,6 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     return c->errors ? write_mistakes(v, c->errors, e) : OK;
 }
 
-/* validfull and validmulti: Darknet's give the net inputs of other sizes than its cfg says. */
-int cli_valid_size(const struct cli *c, struct err *e)
-{
-    return fail(e, E_ARG,
-                "classifier %s is not part of this program: classifier valid ... -set net.width=320 -set "
-                "net.height=320 validates at another size, valid10 with ten crops",
-                c->command->name);
-}
-
 int cli_valid(const struct cli *c, struct err *e)
 {
     struct validation v = { 0 };
