@@ -334,9 +334,11 @@ static int check_outputs(const struct cli *c, const struct command *cmd, struct 
         for (size_t k = 0; k < i; k++)
             if (is_same_file(to[i], to[k])) again = to[i];
     }
-    /* OUT, where it is no flag: for CFG it would hardly be meant. */
-    for (int i = 1; (cmd->id == CMD_NET || cmd->id == CMD_STRIP) && i < c->narg; i++)
-        if (is_same_file(c->arg[i], c->arg[0])) again = c->arg[i];
+    /* OUT, where it is no flag. */
+    const int average = cmd->run == cli_average;
+    const int out = average || cmd->id == CMD_STRIP ? 1 : cmd->id == CMD_NET ? 2 : INT_MAX;
+    for (int i = 0; out < c->narg && i < (average ? c->narg : out); i++)
+        if (i != out && is_same_file(c->arg[i], c->arg[out])) again = c->arg[out];
     if (!again) return OK;
     return fail(e, E_ARG, "%.200s would be read and written, or written twice: choose another name", again);
 }

@@ -204,6 +204,8 @@ static int predict(struct prediction *p, const struct cli *c, struct err *e)
                                                  "the whole image, resized" };
     for (p->form = forms; strcmp(p->form->command, c->command->name);) p->form++;
     p->view = c->center ? VIEW_CENTER : c->letterbox ? VIEW_LETTERBOX : p->form->view;
+    if (c->csv && p->form->print != print_top)
+        return fail(e, E_ARG, "-csv is for classifier predict: %s has lines of its own", c->command->name);
     if (c->center && c->letterbox) return fail(e, E_ARG, "-center and -letterbox: give one of them");
     if (c->narg <= 3 && !c->list && !p->form->of_test && isatty(STDIN_FILENO))
         return fail(e, E_ARG, "predict: no image given; usage: darknet %s", c->command->usage);

@@ -309,8 +309,14 @@ static int count(struct folder *f, const struct notes *notes, struct err *e)
         if (!(f->count[set] = mem_alloc((size_t)f->classes, sizeof *f->count[set]))) return no_memory(e);
     order(f);
     for (int i = 0; i < f->n; i++) f->count[f->image[i].valid][f->image[i].label]++;
+    for (int k = 0; k < f->classes; k++) some |= f->count[1][k];
+    if (!some && f->valid)
+        return fail_at(
+            e, E_FORMAT, f->root, 0,
+            "no image of %s is in a class folder, such as %s/%s: sort them, or prepare the folder %s "
+            "alone, of which some are held out",
+            f->valid, f->valid, f->name[0], f->train);
     for (int k = 0; k < f->classes; k++) {
-        some |= f->count[1][k];
         if (!f->count[0][k])
             return fail_at(e, E_FORMAT, f->root, 0,
                            "class folder %.60s has no images (jpg, png, ...): put some in, or move it away",

@@ -68,6 +68,7 @@ bad_alone "-set of an unknown key in [itra]" "did you mean lambda" classifier tr
 bad_alone "-resume and weights" "one of them" classifier train mini.data good.cfg good.weights -resume x.state
 bad_alone "help about nothing" "did you mean convolutional" help convolutoinal
 bad_alone "predict without an image" "no image" classifier predict mini.data good.cfg good.weights
+bad_alone "-csv of another form" "label has lines of its own" classifier label mini.data good.cfg good.weights x.ppm -csv
 bad_alone "predict both ways" "one of them" classifier predict mini.data good.cfg good.weights x.ppm -center -letterbox
 
 for f in confusion errors; do

@@ -177,6 +177,10 @@ bad "a blank name" "the name of its class folder is blank" blank
 photos twice ant/twice/bee bee
 bad "labels that cannot be told apart" "is of class 'ant', but 'bee'" twice
 mkdir ones && for c in ant bee; do mkdir ones/$c && cp one/cat/1.ppm ones/$c; done
+photos half/train cat dog
+mkdir half/test
+cp half/train/cat/*.ppm half/test
+bad "a set without class folders" "no image of test is in a class folder, such as test/cat: .*prepare the folder train alone" half
 bad "single images" "no class has two images" ones
 if [ "$(id -u)" != 0 ]; then
     chmod 0 holes/cat
