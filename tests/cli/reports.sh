@@ -53,6 +53,13 @@ for between in '[dropout]\nprobability=.5' '[activation]\nactivation=linear' '[r
     check "[shortcut] round ${between%%\\n*}" run classifier train mini.data x.cfg
 done
 
+# ---- adam=1, as in cfgs for MNIST ----
+sed 's/^max_batches.*/&\nadam=1\nB1=.9\nB2=.999\neps=.0000001/' mini.cfg >adam.cfg
+check "adam=1 trains" run classifier train mini.data adam.cfg
+check "nothing in it is unused" test "$(grep -c unused err)" = 0
+run classifier train mini.data mini.cfg
+check "to other weights than without" differ backup/adam_final.weights backup/mini_final.weights
+
 # ---- the last layer of another number of classes ----
 sed 's/^filters=3$/filters=5/' big.cfg >five.cfg
 printf '%s\n' ant bee cow dog elk >five.names
