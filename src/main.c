@@ -72,6 +72,7 @@ static int in_group(const struct command *c, const char *group)
 static const struct {
     const char *name, *instead;
 } elsewhere[] = {
+    { "imagenet", "darknet classifier train, valid or predict with cfg/imagenet1k.data" },
     { "cifar", "darknet classifier train data/cifar10.data CFG" },
     { "oneoff", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
     { "oneoff2", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },

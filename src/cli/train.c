@@ -78,7 +78,10 @@ static void print_plan(const struct session *s, const char *base)
            (unsigned long long)s->cli->seed, s->be->title, n->precision ? " in " : "",
            n->precision ? precision_names[n->precision] : "", s->be->threads, session_workers(s));
     printf("mini-batch = %d images, update every %d\n", s->net->mini, s->net->mini * n->subdivisions);
-    if (s->net->mini < 4 && has_batch_norm(s->net->cfg))
+    if (s->net->mini * n->subdivisions == 1)
+        note(&s->notes, "warning: batch=1 is for predictions: raise it (many published cfgs have that of "
+                        "training in a comment)");
+    else if (s->net->mini < 4 && has_batch_norm(s->net->cfg))
         note(&s->notes,
              "warning: batch norm over mini-batches of %d is noisy: lower subdivisions or raise batch",
              s->net->mini);

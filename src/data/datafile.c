@@ -259,6 +259,7 @@ static int fill(struct data_file *d, const char *path, const struct notes *notes
         note(notes, "%s: top=%d is more than classes=%d: %d is used", path, d->top, d->classes, d->classes);
         d->top = d->classes;
     }
+    for (char *end = d->backup + strlen(d->backup); end - d->backup > 1 && end[-1] == '/';) *--end = 0;
     return load_names(d, notes, e);
 }
 

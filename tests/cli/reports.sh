@@ -131,6 +131,12 @@ check "BASE.weights" refuses 'but there is backup/big_final.weights' classifier 
 check "a flag where a value should be" refuses '-chart needs a value after it .FILE.png., found -clear' \
     classifier train mini.data mini.cfg -chart -clear
 check "no file is called after the flag" test ! -e ./-clear
+sed 's,^backup = .*,backup = backup//,' mini.data >x.data
+run classifier train x.data big.cfg
+check "backup = backup/, as in the tutorials" says 'earlier run are now in backup/big_metrics.csv'
+run classifier train mini.data big.cfg -set net.batch=1
+check "batch=1 of a cfg for predictions" says '^warning: batch=1 is for predictions'
+check "imagenet" refuses 'classifier train, valid or predict' imagenet valid big.cfg $weights
 check "demo" refuses "'demo' of other Darknets.*classifier predict" classifier demo mini.data big.cfg $weights
 check "a command without its group" refuses 'did you mean classifier train' train mini.data big.cfg
 for words in 'help train' 'help classifier train' 'classifier train -h'; do

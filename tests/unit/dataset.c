@@ -31,7 +31,7 @@ static void data_files_as_people_write_them(void **state)
              "holdout=9\nholdout_seed = 3\nresize=32x24\n");
     assert_string_equal(d->train, "my set/a b.list");
     assert_string_equal(d->valid, "v#1.list");
-    assert_string_equal(d->backup, "out/");
+    assert_string_equal(d->backup, "out");
     assert_null(d->test);
     assert_int_equal(d->classes, 2);
     assert_int_equal(d->top, 2);
