@@ -126,9 +126,21 @@ static int joined_flag(const char *given, const char *name, unsigned command, st
     return OK;
 }
 
+/* -batch 32 */
+static int key_as_flag(const char *given, const char *name, unsigned command, struct err *e)
+{
+    size_t n = strcspn(name, "=");
+    for (const struct key *k = net_config_keys; command & NETS && k->name; k++)
+        if (strlen(k->name) == n && !strncmp(k->name, name, n))
+            return fail(e, E_ARG, "unknown flag %.60s: %s= is a key of the cfg: write -set net.%s=VALUE",
+                        given, k->name, k->name);
+    return OK;
+}
+
 static int unknown_flag(const char *given, const char *name, unsigned command, struct err *e)
 {
     TRY(joined_flag(given, name, command, e));
+    TRY(key_as_flag(given, name, command, e));
     const char *near = NULL;
     for (int i = 0; i < NFLAGS; i++)
         if (flags[i].commands & command) near = text_nearer(name, near, flags[i].name);
