@@ -119,7 +119,7 @@ for f in __MACOSX/cat/._0.ppm __MACOSX/a.jpg .DS_Store cat/.DS_Store cat/Thumbs.
 done
 check "litter is ignored" prepare dirty
 check "litter is no class" row all 10 2
-check "litter is counted" grep -q "^left out: hidden ([0-9]*)\$" out
+check "litter is counted, and folders with nothing in them" grep -q "^left out: hidden ([0-9]*), empty folders (2)\$" out
 
 # ---- a disk that is full, here for files of more than 1 KiB: the list of the many validation images ----
 photos many cat dog
