@@ -94,6 +94,46 @@ static void every_other_iteration_is_paired(void **state)
     close_all();
 }
 
+/* Smoothed and mixed labels are the truth of both losses; the gradient of the last biases is y - truth, as a
+ * mean. Row 0 is class 2 for the most part, row 1 one class alone. */
+static void mixed_and_smoothed_truth(void **state)
+{
+    static const char *const end[] = { "[softmax]\n", "[cost]\n" };
+    static const float in[4] = { .5f, -1, .25f, 2 };
+    static const int main_label[2] = { 2, 1 };
+    static const struct mixed_label mixed[2] = { { { 0, 2 }, { .25f, .75f } }, { { 1 }, { 1 } } };
+    const double truth[2][3] = { { .25 * .7 + .75 * .15, .15, .75 * .7 + .25 * .15 }, { .15, .7, .15 } };
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        char text[300];
+        struct err e = { 0 };
+        float y[6];
+        struct step_stats stats;
+        struct program *infer;
+        snprintf(text, sizeof text,
+                 "[net]\ninputs=2\nbatch=2\nlabel_smooth_eps=.3\nmixup=1\n[connected]\noutput=3\n"
+                 "activation=linear\n%s",
+                 end[k]);
+        ok(tiny_open(&t, text, &e), &e);
+        ok(program_open(&infer, t.net, &(struct program_desc){ .rows = 2 }, &e), &e);
+        struct step s = { .x = in, .rows = 2, .rows_s1 = 2, .iteration = 1 };
+        ok(program_infer(infer, &s, y, NULL, &e), &e);
+        s.label = main_label;
+        s.mixed = mixed;
+        ok(step_train(t.p, &s, &stats, &e), &e);
+        double loss = 0, gradient[3] = { 0 };
+        for (int i = 0; i < 6; i++) {
+            double p = (double)y[i], want = truth[i / 3][i % 3];
+            loss += (k ? (p - want) * (p - want) / 2 : -want * log(p)) / 2;
+            gradient[i % 3] += (p - want) / 2;
+        }
+        near(stats.ce, loss, 1e-5);
+        for (size_t i = 0; i < 3; i++) assert_true(fabs(tiny_g(&t, 0, i) - gradient[i]) < 1e-6);
+        program_close(infer);
+        tiny_close(&t);
+    }
+}
+
 static void only_whole_mini_batches_with_labels(void **state)
 {
     struct err e = { 0 };
@@ -116,9 +156,8 @@ static void only_whole_mini_batches_with_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_follows_from_its_number),
-        cmocka_unit_test(what_the_host_counts),
-        cmocka_unit_test(every_other_iteration_is_paired),
+        cmocka_unit_test(a_step_follows_from_its_number),      cmocka_unit_test(what_the_host_counts),
+        cmocka_unit_test(every_other_iteration_is_paired),     cmocka_unit_test(mixed_and_smoothed_truth),
         cmocka_unit_test(only_whole_mini_batches_with_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
