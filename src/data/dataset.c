@@ -142,7 +142,8 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     if (!d->labels)
         return fail_at(e, E_CFG, d->path, 0,
                        "no `labels=`: add the list of the words that tell the classes in image "
-                       "paths, one a line");
+                       "paths, one a line%s",
+                       d->names ? " (names= are what is printed; one file may be both)" : "");
     if (d->width)
         return fail_at(
             e, E_CFG, d->path, 0,

@@ -136,6 +136,8 @@ run classifier train x.data big.cfg
 check "backup = backup/, as in the tutorials" says 'earlier run are now in backup/big_metrics.csv'
 run classifier train mini.data big.cfg -set net.batch=1
 check "batch=1 of a cfg for predictions" says '^warning: batch=1 is for predictions'
+sed '/^labels/d' mini.data >x.data
+check "names= alone" refuses 'no `labels=`.*names= are what is printed' classifier train x.data big.cfg
 check "a key as a flag" refuses 'write -set net.batch=VALUE' classifier train mini.data big.cfg --batch=32
 check "imagenet" refuses 'classifier train, valid or predict' imagenet valid big.cfg $weights
 check "demo" refuses "'demo' of other Darknets.*classifier predict" classifier demo mini.data big.cfg $weights
