@@ -133,6 +133,7 @@ static int imtest(struct session *s, struct picture *p, struct sheet *sheet, con
                          .saturation = .75,
                          .exposure = .75,
                          .flip = 1 };
+    if (c->narg < 2 && c->nset) return fail(e, E_ARG, "-set %.80s: imtest has no cfg: name one", c->set[0]);
     if (c->narg > 1) {
         TRY(session_open(s, c, NULL, c->arg[1], e));
         TRY(augment_from_net(s->net, &a, e));

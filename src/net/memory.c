@@ -121,6 +121,13 @@ static int check_free_bytes(const struct program *p, size_t params, struct err *
     if (total <= free_bytes && total < SIZE_MAX) return OK;
     size_t fit = (free_bytes > params ? free_bytes - params : 0) / each / (size_t)(p->rows / p->desc.rows);
     int at = busiest_layer(p);
+    if (!fit)
+        return fail(
+            e, E_MEM,
+            "%s: %zu MiB of parameters and %zu MiB for each image (peak at layer %d, [%s] in line %d) do "
+            "not fit into the %zu MiB that are free: make the net or its input smaller",
+            p->net->cfg->path, params >> 20, each >> 20, at, p->node[at].l.ops->name, p->node[at].l.line,
+            free_bytes >> 20);
     return fail(e, E_MEM,
                 "%s: a mini-batch of %d needs %zu MiB (peak at layer %d, [%s] in line %d), but %zu MiB are "
                 "free, enough for %zu: lower batch or raise subdivisions",

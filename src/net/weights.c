@@ -283,7 +283,8 @@ static int read_state(struct net *n, struct file_reader *r, int set, real *host,
     for (int k = 0; k < 2; k++) {
         const uint64_t bit = k ? WITH_AVERAGE : WITH_ADAM;
         if ((head.kind ^ kind_of(n)) & bit)
-            return fail_at(e, E_FORMAT, r->path, 0, "this state was written %s %s, this run is %s",
+            return fail_at(e, E_FORMAT, r->path, 0,
+                           "this state was written %s %s, this run is %s: resume with the same",
                            head.kind & bit ? "with" : "without", k ? "ema_alpha" : "adam=1",
                            head.kind & bit ? "without" : "with");
     }

@@ -128,12 +128,7 @@ static int header_check(const struct header *h, const struct net *net, int image
     TRY(differs(path, "mini-batch", h->mini, mine.mini, e));
     TRY(differs(path, "subdivisions", h->subdivisions, mine.subdivisions, e));
     TRY(differs(path, "training images", h->images, mine.images, e));
-    TRY(differs(path, "classes", h->classes, mine.classes, e));
-    if (h->settings != mine.settings)
-        note(&net->notes,
-             "%s: the cfg has changed since this state was written; training goes on with the new settings",
-             path);
-    return OK;
+    return differs(path, "classes", h->classes, mine.classes, e);
 }
 
 /* ---- checksum ---- */
@@ -213,6 +208,10 @@ static int read_all(struct net *net, struct progress *p, int images, struct file
     if (r->at != r->n)
         return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left over: the state is of another net",
                        r->n - r->at);
+    if (h.settings != hash_settings(net->cfg))
+        note(&net->notes,
+             "%s: the cfg has changed since this state was written; training goes on with the new settings",
+             r->path);
     if (there.samples != p->samples)
         note(&net->notes,
              "%s: the training images have changed since this state was written (paths, labels, order, size "

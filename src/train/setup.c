@@ -33,7 +33,7 @@ static void fill_normalisation(const struct net_config *c, struct augment *a)
 /* pjreddie's rule: a ratio of the side goes before pixels; without either, it is `times` the side. */
 static int crop_side(double ratio, int pixels, int side, int times)
 {
-    if (ratio > 0) return (int)(ratio * side);
+    if (ratio > 0) return ratio * side < 1 ? 1 : (int)(ratio * side); /* 0 would mean: not given */
     return pixels > 0 ? pixels : side * times;
 }
 

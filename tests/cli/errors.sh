@@ -78,6 +78,10 @@ done
 bad_alone "one file for two tables" "x would be.*written twice" classifier valid mini.data good.cfg good.weights -confusion x -errors x
 bad_alone "-chart over the cfg" "good.cfg would be read and written" classifier train mini.data good.cfg -chart good.cfg
 
+cp good.cfg adam.cfg
+"$DARKNET" classifier train mini.data adam.cfg -set net.adam=1 >/dev/null 2>&1
+train "a state of Adam" "written with adam=1, this run is without: resume with the same" adam.cfg -resume backup/adam_last.state
+
 # ---- files that are not there ----
 bad_alone "missing cfg" "no.cfg" classifier train mini.data no.cfg
 bad_alone "missing data" "no.data" classifier train no.data good.cfg

@@ -149,6 +149,8 @@ check "denormalize with [local]" "$DARKNET" denormalize local.cfg backup/local_f
 check "denormalize with [local]: answers" answers local.answer local.cfg backup/local_final.weights
 check "denormalize with [local]: answers without normalisation" answers local.plain local.plain.cfg local.weights
 check "denormalize with [local]: the same ones" same local.plain local.answer
+check "imtest: -set without a cfg" refused 'imtest has no cfg' imtest img/0_ant.ppm -set net.angle=90
+check "more parameters than memory" refused 'make the net or its input smaller' statistics local.cfg x -set local.filters=1048576 -set local.size=4096
 cp mini.cfg kept.cfg
 check "OUT is the cfg" refused 'mini.cfg would be read and written' denormalize mini.cfg 1.weights ./mini.cfg
 check "OUT is WEIGHTS" refused '1.weights would be read and written' partial mini.cfg 1.weights 1.weights 1
