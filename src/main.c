@@ -187,6 +187,7 @@ static int run(int argc, char **argv, struct err *e)
     int used = 0;
     TRY(choose(argc, argv, &cmd, &used, e));
     int rc = args_parse(&cli, argc - used, argv + used, cmd, e);
+    cli.program = argv[0];
     if (!rc && cli.help)
         cli_help_command(cmd);
     else if (!rc)

@@ -26,6 +26,7 @@ enum {
 /* A command line, taken apart. */
 struct cli {
     const struct command *command;
+    const char *program; /* as it was called */
     int help;
     int threads, workers; /* 0: one per core */
     uint64_t seed;

@@ -54,14 +54,15 @@ static void print_skipped(const struct folder *f)
     if (*between == ',') putchar('\n'); /* something was printed */
 }
 
-static void print_next(const struct folder *f, const char *prefix)
+static void print_next(const struct folder *f, const char *program, const char *prefix)
 {
     static const char *const written[] = { ".data", ".train.list", ".valid.list", ".labels.txt",
                                            ".names.txt" };
     printf("written: %s", prefix);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) printf("%s%s", i ? ", " : "", written[i]);
-    printf("\nnext: darknet classifier train %s",
-           *prefix == '-' ? "./" : ""); /* so that it is not taken for a flag */
+    printf("\nnext: ");
+    print_word(program);
+    printf(" classifier train %s", *prefix == '-' ? "./" : ""); /* so that it is not taken for a flag */
     print_word(prefix);
     printf(".data %s -set connected.output=%d\n", next_cfg, f->classes);
 }
@@ -79,7 +80,7 @@ int cli_prepare(const struct cli *c, struct err *e)
         printf("%s: %d images in %d classes\n", f->root, f->n, f->classes);
         print_table(f);
         print_skipped(f);
-        print_next(f, prefix);
+        print_next(f, c->program, prefix);
     }
     folder_free(f);
     return rc;

@@ -33,8 +33,9 @@ check "pictures are turned upright" grep -q '^orient = 1$' 'my pets.data'
 check "names are plain" test "$(tr '\n' , <'my pets.names.txt')" = "cat,it's a #dog,tomcat,"
 
 make_cfg tiny.cfg
-next=$(sed -n "s/^next: darknet classifier train \(.*\) cfg.*/\1/p" out)
+next=$(sed -n "s,^next: .*darknet classifier train \(.*\) cfg.*,\1,p" out)
 check "the next command names the data for a shell" test "$next" = "'my pets'.data"
+check "the next command names the program as it was called" grep -qF "next: $DARKNET classifier" out
 check "the next command names a cfg that is there" test -f "$here/$(sed -n 's/^next: .* \(cfg[^ ]*\) -set.*/\1/p' out)"
 mkdir elsewhere
 check "training takes it from any folder, for any blank" sh -c "cd elsewhere &&
@@ -52,7 +53,7 @@ check "the same output" cmp out first.out
 check "another seed" prepare "my pets" -seed 2 -out other
 check "another choice" differ other.valid.list one.list
 check "a name like a flag" prepare "my pets" -out -clear
-next=$(sed -n "s/^next: darknet \(classifier train .*\) cfg.*/\1/p" out)
+next=$(sed -n "s,^next: .*darknet \(classifier train .*\) cfg.*,\1,p" out)
 check "the next command does not take it for one" sh -c "'$DARKNET' $next tiny.cfg -threads 1 -set net.max_batches=1"
 check "half" prepare "my pets" -valid .5 -out new/half
 check "of each class" row cat 3 3
