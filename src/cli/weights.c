@@ -20,6 +20,14 @@ static int load(struct session *s, const char *weights, struct err *e)
     return weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e);
 }
 
+static int save(const struct session *s, const struct net *n, const char *path, int upto, uint64_t seen,
+                struct err *e)
+{
+    TRY(weights_save(n, path, upto, seen, e));
+    note(&s->notes, "Saving weights to %s", path);
+    return OK;
+}
+
 /* ---- partial, average ---- */
 
 static int partial(struct session *s, const struct cli *c, struct err *e)
@@ -33,7 +41,7 @@ static int partial(struct session *s, const struct cli *c, struct err *e)
     TRY(open_params(s, e));
     int layers = (int)n;
     TRY(weights_load(s->net, c->arg[1], WEIGHTS_FIRST, &layers, e));
-    return weights_save(s->net, c->arg[2], layers, 0, e);
+    return save(s, s->net, c->arg[2], layers, 0, e);
 }
 
 int cli_partial(const struct cli *c, struct err *e)
@@ -57,7 +65,7 @@ static int average(struct session *sum, struct session *next, const struct cli *
         TRY(surgery_blend(sum->net, next->net, 1, 1, e));
     }
     TRY(surgery_blend(sum->net, NULL, 1.0 / n, 0, e));
-    return weights_save(sum->net, c->arg[1], sum->net->n, sum->net->seen, e);
+    return save(sum, sum->net, c->arg[1], sum->net->n, sum->net->seen, e);
 }
 
 int cli_average(const struct cli *c, struct err *e)
@@ -117,7 +125,7 @@ static int apply(struct session *s, struct net **to, struct program **program, c
     TRY(open_other(to, s, x->norm, e));
     TRY(program_open(program, *to, &(struct program_desc){ .rows = 1 }, e));
     TRY(surgery(*to, s->net, x->how, e));
-    TRY(weights_save(*to, c->arg[2], (*to)->n, s->net->seen, e));
+    TRY(save(s, *to, c->arg[2], (*to)->n, s->net->seen, e));
     if (x->norm) note(&s->notes, "%s: for a cfg with batch_normalize=%s in every layer", c->arg[2], x->norm);
     return OK;
 }
