@@ -129,6 +129,9 @@ int net_read_cfg(struct cfg **cfg, const char *path, const char *const *set, con
     for (; !rc && set && *set; set++) rc = cfg_override(*cfg, *set, e);
     snprintf(assignment, sizeof assignment, "net.precision=%s", precision ? precision : "");
     if (!rc && precision) rc = cfg_override(*cfg, assignment, e);
+    struct net_config values; /* a bad one is said before a device is opened */
+    if (!rc && (*cfg)->n && cfg_is_net((*cfg)->section[0].name))
+        rc = options_fill(&values, net_config_keys, path, &(*cfg)->section[0], e);
     if (!rc) return OK;
     cfg_free(*cfg);
     *cfg = NULL;
