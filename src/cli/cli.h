@@ -63,6 +63,8 @@ int args_words(const char *word);
 /* Flags may stand anywhere among the arguments. args_free also after a failure. */
 int args_parse(struct cli *, int argc, char **argv, const struct command *, struct err *);
 void args_free(struct cli *);
+/* Whether a flag names this file (NULL: none) to be written. */
+int args_write(const struct cli *, const char *path);
 void args_describe(const struct command *); /* prints the flags that it takes */
 
 int cli_train(const struct cli *, struct err *);

@@ -40,12 +40,27 @@ static void note_ignored(const struct session *s)
     if (n) note(&s->notes, "without effect here: %s", names);
 }
 
+/* What the command is to write must be none of the files that the data file names. */
+static int keep_lists(const struct session *s, struct err *e)
+{
+    const struct data_file *d = s->data;
+    const char *const list[] = { d->train, d->valid, d->test, d->labels, d->names };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (args_write(s->cli, list[i]))
+            return fail_at(e, E_ARG, list[i], 0,
+                           "is named by %.150s and would be overwritten: choose another name", d->path);
+    return OK;
+}
+
 int session_open(struct session *s, const struct cli *c, const char *data, const char *cfg, struct err *e)
 {
     *s = (struct session){ .cli = c, .console = { .tty = isatty(1) } };
     s->notes = console_notes(&s->console);
     note_ignored(s);
-    if (data) TRY(data_file_read(&s->data, data, &s->notes, e));
+    if (data) {
+        TRY(data_file_read(&s->data, data, &s->notes, e));
+        TRY(keep_lists(s, e));
+    }
     TRY(open_net(s, cfg, e));
     if (!data) return OK;
     TRY(check_classes(s, cfg, e));

@@ -193,7 +193,8 @@ check "it is not the best" test ! -e unseen/good_best.weights
 bad "nothing but unreadable images" "no readable image; the last: .*broken_ant" classifier train broken.data good.cfg
 mkdir metrics.d
 train "metrics file that is a folder" "metrics.d" good.cfg -metrics metrics.d
-train "metrics file of another kind" "not a metrics file" good.cfg -metrics names.list
+cp names.list other.list
+train "metrics file of another kind" "not a metrics file" good.cfg -metrics other.list
 for name in last.weights best.weights final.weights last.state metrics.csv; do
     rm -rf backup.d
     mkdir -p "backup.d/good_$name"

@@ -41,6 +41,12 @@ check "-errors: names" grep -qE '^"/.*_(ant|bee|cow)\.ppm","(ant|bee|cow)","(ant
 check "-errors: no right answer" sh -c "! awk -F, 'NR > 1 && \$2 == \$3' e.csv | grep -q ."
 check "-confusion FILE.png" run classifier valid mini.data mini.cfg $weights -confusion c.png
 check "-confusion FILE.png: a PNG" png c.png " 0 0 0 216 0 0 0 216"
+for list in train.list valid.list names.list; do
+    cp $list kept
+    check "-errors $list: refused" sh -c "! '$DARKNET' classifier valid mini.data mini.cfg $weights -errors $list >out 2>err &&
+        grep -q 'would be overwritten' err && cmp kept $list"
+done
+
 # ---- the other ways to validate ----
 for c in validcrop valid10; do
     check "$c" run classifier $c mini.data mini.cfg $weights -confusion $c.csv
