@@ -335,24 +335,29 @@ static int is_same_file(const char *a, const char *b)
            (!strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino));
 }
 
+/* The files that flags name to be written, or NULL. */
+enum { OUTPUTS = 5 };
+static const char *output(const struct cli *c, int i)
+{
+    const char *const to[OUTPUTS] = { c->metrics, c->chart, c->confusion, c->errors, c->out };
+    return to[i];
+}
+
 int args_write(const struct cli *c, const char *path)
 {
-    const char *const to[] = { c->metrics, c->chart, c->confusion, c->errors, c->out };
-    for (size_t i = 0; i < sizeof to / sizeof *to; i++)
-        if (is_same_file(to[i], path)) return 1;
-    return 0;
+    int n = 0;
+    for (int i = 0; i < OUTPUTS; i++) n += is_same_file(output(c, i), path);
+    return n;
 }
 
 /* What a command writes must be none of the files that it names to be read, nor another that it writes. */
 static int check_outputs(const struct cli *c, const struct command *cmd, struct err *e)
 {
-    const char *const to[] = { c->metrics, c->chart, c->confusion, c->errors, c->out };
     const char *again = NULL;
-    for (int k = 0; k < c->narg; k++)
-        if (args_write(c, c->arg[k])) again = c->arg[k];
-    for (size_t i = 0; i < sizeof to / sizeof *to; i++)
-        for (size_t k = 0; k < i; k++)
-            if (is_same_file(to[i], to[k])) again = to[i];
+    for (int i = 0; i < c->narg; i++)
+        if (args_write(c, c->arg[i])) again = c->arg[i];
+    for (int i = 0; i < OUTPUTS; i++)
+        if (args_write(c, output(c, i)) > 1) again = output(c, i);
     /* OUT, where it is no flag. */
     const int average = cmd->run == cli_average;
     const int out = average || cmd->id == CMD_STRIP ? 1 : cmd->id == CMD_NET ? 2 : INT_MAX;

@@ -63,7 +63,7 @@ int args_words(const char *word);
 /* Flags may stand anywhere among the arguments. args_free also after a failure. */
 int args_parse(struct cli *, int argc, char **argv, const struct command *, struct err *);
 void args_free(struct cli *);
-/* Whether a flag names this file (NULL: none) to be written. */
+/* How many flags name this file (NULL: none) to be written. */
 int args_write(const struct cli *, const char *path);
 void args_describe(const struct command *); /* prints the flags that it takes */
 
@@ -122,8 +122,8 @@ struct session {
  * session_close also after a failure. */
 int session_open(struct session *, const struct cli *, const char *data, const char *cfg, struct err *);
 void session_close(struct session *);
-/* Opens a program for inference with these weights. features: as in program_desc. */
-int session_load(struct session *, const char *weights, int rows, int features, struct err *);
+/* Opens a program for the inference of one image and loads these weights: program_refresh before it runs. */
+int session_load(struct session *, const char *weights, struct err *);
 /* Opens `train` or `valid`, and looks whether the images of a list are there. */
 int session_open_set(struct session *, enum split, struct err *);
 /* Opens a program with the weights that the third argument names, and the validation images to run through

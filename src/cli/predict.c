@@ -212,7 +212,8 @@ static int predict(struct prediction *p, const struct cli *c, struct err *e)
     TRY(session_open(&p->s, c, c->arg[0], c->arg[1], e));
     const struct net_config *n = &p->s.net->config;
     if (n->letter_box && !c->center && p->view == VIEW_CENTER) p->view = VIEW_LETTERBOX;
-    TRY(session_load(&p->s, c->arg[2], 1, 0, e));
+    TRY(session_load(&p->s, c->arg[2], e));
+    TRY(program_refresh(p->s.program, e));
     size_t row = shape_row((struct shape){ 1, n->channels, n->height, n->width });
     p->x = mem_alloc(row, sizeof *p->x);
     p->prob = mem_alloc((size_t)p->s.net->classes, sizeof *p->prob);

@@ -78,13 +78,11 @@ void session_close(struct session *s)
     data_file_free(s->data);
 }
 
-int session_load(struct session *s, const char *weights, int rows, int features, struct err *e)
+int session_load(struct session *s, const char *weights, struct err *e)
 {
-    const struct program_desc d = { .rows = rows, .features = features };
     int layers;
-    TRY(program_open(&s->program, s->net, &d, e));
-    TRY(weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e));
-    return program_refresh(s->program, e);
+    TRY(program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e));
+    return weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e);
 }
 
 /* A mini-batch as in training, or, of a cfg that says batch=1, of more images, but not of more than there
@@ -117,7 +115,7 @@ int session_load_valid(struct session *s, int features, struct err *e)
     if (!s->data->valid && !s->data->holdout)
         return fail(e, E_CFG, "%.200s: no valid= to take images from", s->data->path);
     /* The first program says what is wrong with the weights before the images are looked for. */
-    TRY(session_load(s, s->cli->arg[2], 1, 0, e));
+    TRY(session_load(s, s->cli->arg[2], e));
     TRY(session_open_set(s, SPLIT_VALID, e));
     return open_largest(s, features, e);
 }

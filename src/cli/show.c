@@ -76,7 +76,7 @@ static int draw_filters(struct sheet *s, const struct net *n, const char *out, r
 static int visualize(struct session *s, struct sheet *sheet, const struct cli *c, struct err *e)
 {
     TRY(session_open(s, c, NULL, c->arg[0], e));
-    TRY(session_load(s, c->arg[1], 1, 0, e));
+    TRY(session_load(s, c->arg[1], e));
     real *w = params_host(s->net, e);
     int rc = w ? draw_filters(sheet, s->net, c->narg > 2 ? c->arg[2] : "visualize.png", w, e) : E_MEM;
     mem_free(w);

@@ -13,13 +13,6 @@ static int open_params(struct session *s, struct err *e)
     return program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e);
 }
 
-static int load(struct session *s, const char *weights, struct err *e)
-{
-    int layers;
-    TRY(open_params(s, e));
-    return weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e);
-}
-
 static int save(const struct session *s, const struct net *n, const char *path, int upto, uint64_t seen,
                 struct err *e)
 {
@@ -57,7 +50,7 @@ static int average(struct session *sum, struct session *next, const struct cli *
     int layers;
     const int n = c->narg - 2;
     TRY(session_open(sum, c, NULL, c->arg[0], e));
-    TRY(load(sum, c->arg[2], e));
+    TRY(session_load(sum, c->arg[2], e));
     if (n > 1) TRY(session_open(next, c, NULL, c->arg[0], e));
     if (n > 1) TRY(open_params(next, e));
     for (int i = 1; i < n; i++) {
@@ -121,7 +114,7 @@ static int apply(struct session *s, struct net **to, struct program **program, c
     const struct change *x = changes;
     while (x->command && strcmp(x->command, c->command->name)) x++;
     TRY(session_open(s, c, NULL, c->arg[0], e));
-    TRY(load(s, c->arg[1], e));
+    TRY(session_load(s, c->arg[1], e));
     TRY(open_other(to, s, x->norm, e));
     TRY(program_open(program, *to, &(struct program_desc){ .rows = 1 }, e));
     TRY(surgery(*to, s->net, x->how, e));
@@ -162,7 +155,7 @@ static void print_param(const struct net *n, const struct param *p, const real *
 static int statistics(struct session *s, const struct cli *c, struct err *e)
 {
     TRY(session_open(s, c, NULL, c->arg[0], e));
-    TRY(load(s, c->arg[1], e));
+    TRY(session_load(s, c->arg[1], e));
     real *x = params_host(s->net, e);
     int rc = x ? OK : E_MEM;
     for (int i = 0; !rc && i < s->net->nparam; i++) {

@@ -123,14 +123,12 @@ int linear_backward(struct layer *l, const struct pass *p)
                             param_g(s->w), s->norm ? NULL : param_g(s->bias));
 }
 
-/* w <- w scale / sqrt(var + 1e-5), bias <- bias - mean scale / sqrt(var + 1e-5). All lie one after another in
- * w: n x per weights, then n each of bias, scale, mean and variance. */
-static void fold(real *w, size_t n, size_t per)
+void linear_fold(real *w, size_t n, size_t per)
 {
     real *bias = w + n * per;
     const real *scale = bias + n, *mean = scale + n, *var = mean + n;
     for (size_t o = 0; o < n; o++) {
-        double f = (double)scale[o] / sqrt((double)var[o] + 1e-5);
+        double f = (double)scale[o] / sqrt((double)var[o] + LINEAR_EPSILON);
         for (size_t i = 0; i < per; i++) w[o * per + i] = (real)((double)w[o * per + i] * f);
         bias[o] = (real)((double)bias[o] - (double)mean[o] * f);
     }
@@ -146,7 +144,7 @@ int linear_refresh(struct layer *l, struct err *e)
     real *bias = w + s->weights;
     int rc = param_get(s->w, w);
     for (size_t i = 0; i < (s->norm ? 4 : 1) && !rc; i++) rc = param_get(vector[i], bias + i * n);
-    if (!rc && s->norm) fold(w, n, s->weights / n);
+    if (!rc && s->norm) linear_fold(w, n, s->weights / n);
     if (!rc) rc = s->ops->pack(&l->plan[MAP], w, s->folded_w->data);
     if (!rc) rc = l->be->ops->upload(l->be, s->folded_b->data, bias, n * sizeof *bias);
     mem_free(w);

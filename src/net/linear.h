@@ -30,4 +30,11 @@ int linear_refresh(struct layer *, struct err *);
 int linear_forward(struct layer *, const struct pass *);
 int linear_backward(struct layer *, const struct pass *);
 
+#define LINEAR_EPSILON 1e-5 /* that inference adds to variances */
+
+/* Folds the normalisation into weights and biases: w <- w f, bias <- bias - mean f, where f = scale /
+ * sqrt(variance + LINEAR_EPSILON). All lie one after another in w: n x per weights, then n each of bias,
+ * scale, mean and variance. */
+void linear_fold(real *w, size_t n, size_t per);
+
 #endif

@@ -2,12 +2,11 @@
 #include <math.h>
 #include "core/mem.h"
 #include "core/text.h"
+#include "net/linear.h"
 #include "net/param.h"
 
 /* The parameters of a layer that has weights, by what they are; the others have no weights. */
-enum role { WEIGHTS, BIAS, SCALE, MEAN, VARIANCE, ROLES };
-
-static const double EPSILON = 1e-5; /* that inference adds to variances */
+enum role { WEIGHTS, BIAS, SCALE, MEAN, VARIANCE, ROLES }; /* in linear_fold's order */
 
 struct view {
     struct param *param[ROLES]; /* NULL: it has none */
@@ -47,7 +46,7 @@ static int read_view(struct view *v, const struct net *n, struct err *e)
         v->x[r] = x;
         x += r == WEIGHTS ? v->n * v->per : v->n;
         for (size_t i = 0; (r == SCALE || r == VARIANCE) && i < v->n; i++)
-            v->x[r][i] = (real)(r == SCALE ? 1 : 1 - EPSILON);
+            v->x[r][i] = (real)(r == SCALE ? 1 : 1 - LINEAR_EPSILON);
         if (v->param[r]) TRY(param_explain(v->param[r], param_get(v->param[r], v->x[r]), e));
     }
     return OK;
@@ -60,16 +59,13 @@ static int write_view(const struct view *v, const struct view *to, struct err *e
     return OK;
 }
 
-/* w <- w s, bias <- bias - mean s with s = scale / sqrt(variance + EPSILON): what inference does. */
+/* What is left of the normalisation changes nothing. */
 static void fold(struct view *v)
 {
+    linear_fold(v->x[WEIGHTS], v->n, v->per);
     for (size_t o = 0; o < v->n; o++) {
-        double s = (double)v->x[SCALE][o] / sqrt((double)v->x[VARIANCE][o] + EPSILON);
-        for (size_t i = 0; i < v->per; i++)
-            v->x[WEIGHTS][o * v->per + i] = (real)((double)v->x[WEIGHTS][o * v->per + i] * s);
-        v->x[BIAS][o] = (real)((double)v->x[BIAS][o] - (double)v->x[MEAN][o] * s);
         v->x[SCALE][o] = 1;
-        v->x[VARIANCE][o] = (real)(1 - EPSILON);
+        v->x[VARIANCE][o] = (real)(1 - LINEAR_EPSILON);
         v->x[MEAN][o] = 0;
     }
 }
