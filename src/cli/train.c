@@ -78,6 +78,11 @@ static void print_plan(const struct session *s, const char *base)
            (unsigned long long)s->cli->seed, s->be->title, n->precision ? " in " : "",
            n->precision ? precision_names[n->precision] : "", s->be->threads, session_workers(s));
     printf("mini-batch = %d images, update every %d\n", s->net->mini, s->net->mini * n->subdivisions);
+    if (s->net->mini * n->subdivisions > s->train->n)
+        note(&s->notes,
+             "warning: batch=%d, but there are only %d images: each update sees them all again and again: "
+             "lower batch",
+             n->batch, s->train->n);
     if (s->net->mini * n->subdivisions == 1)
         note(&s->notes, "warning: batch=1 is for predictions: raise it (many published cfgs have that of "
                         "training in a comment)");

@@ -67,6 +67,8 @@ static int check_png(const struct encoded *f, struct err *e)
 static int refuse_foreign(const struct encoded *f, struct err *e)
 {
     int opencv = decoder_has_opencv();
+    if (f->foreign->remedy)
+        return fail_at(e, E_FORMAT, f->path, 0, "is %s: %s", f->foreign->name, f->foreign->remedy);
     return fail_at(e, E_FORMAT, f->path, 0, "is %s%s: convert it to JPEG or PNG%s", f->foreign->name,
                    opencv && f->foreign->by_opencv ? ", and damaged" : "",
                    !opencv && f->foreign->by_opencv ? ", or build with OPENCV=1" : "");

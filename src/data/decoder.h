@@ -15,8 +15,9 @@ struct encoded {
     /* A kind that stb_image does not know; w and h are 0 then. NULL: it knows it. */
     const struct foreign {
         const char *name, *head;
-        size_t at, n;  /* where the n bytes of head stand */
-        int by_opencv; /* OpenCV reads it */
+        size_t at, n;       /* where the n bytes of head stand */
+        int by_opencv;      /* OpenCV reads it */
+        const char *remedy; /* NULL: a conversion */
     } * foreign;
 };
 

@@ -343,6 +343,13 @@ static int make_slots(struct loader *l, struct err *e)
     if (mem_mul((size_t)a->w * (size_t)a->c, (size_t)a->h, &l->pixels) ||
         mem_mul((size_t)l->o.rows, lanes, &rows) || mem_mul(rows, l->pixels, &numbers))
         return fail(e, E_MEM, "%d rows of %d x %d x %d numbers are too many", l->o.rows, a->c, a->h, a->w);
+    size_t free_bytes = mem_free_bytes(), each = l->o.moves ? sizeof(struct crop) : l->pixels * sizeof(float);
+    if (rows > free_bytes / DEPTH / each)
+        return fail(
+            e, E_MEM,
+            "%d mini-batches of %zu images, %zu bytes each, are made ahead, but %zu MiB of memory are free: "
+            "lower batch or raise subdivisions",
+            DEPTH, rows, each, free_bytes >> 20);
     l->capacity = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
     l->job = mem_alloc(l->capacity, sizeof *l->job);
     l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);

@@ -25,6 +25,9 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     struct shape in = l->in[0]->x.shape;
     if (shape_row(in) % (size_t)s->groups)
         return layer_fail(l, e, "groups=%d must divide the %zu inputs", s->groups, shape_row(in));
+    if (shape_row(in) == (size_t)s->groups)
+        return layer_fail(l, e, "of one number is always 1, whatever the number: %s",
+                          s->groups > 1 ? "lower groups=" : "the layer before needs two or more outputs");
     *out = in;
     return OK;
 }
@@ -35,6 +38,10 @@ static int has_loss(const struct layer *l) { return l->last && !((const struct s
 static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct softmax *s = l->self;
+    if (l->train && has_loss(l) && l->below == l->ops)
+        return layer_fail(l, e,
+                          "follows another [softmax], of whose probabilities it makes nearly equal ones "
+                          "again: remove one of the two");
     /* Validation reports the cross-entropy without label smoothing. */
     double smooth = l->train ? builder_config(b)->label_smooth_eps : 0;
     struct softmax_desc d = { &l->in[0]->x, s->groups, s->temperature, smooth, l->rows_back };

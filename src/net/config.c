@@ -153,8 +153,7 @@ static int check_precision(const struct net_config *c, struct cfg *cfg, const st
                    device);
 }
 
-/* Settings that work but are seldom intended. */
-static void note_oddities(const struct net_config *c, const char *path, const struct notes *notes)
+void config_note_training(const struct net_config *c, const char *path, const struct notes *notes)
 {
     if (c->batch % c->subdivisions)
         note(notes, "%s: batch=%d is not a multiple of subdivisions=%d: an update sees %d images", path,
@@ -175,6 +174,5 @@ int config_read(struct net_config *c, struct cfg *cfg, const struct backend *be,
     TRY(check(c, cfg->path, s->line, e));
     TRY(check_precision(c, cfg, be, e));
     if (c->cutmix || c->mosaic) c->mixup = c->cutmix && c->mosaic ? 4 : c->cutmix ? 2 : 3;
-    note_oddities(c, cfg->path, notes);
     return OK;
 }

@@ -46,10 +46,13 @@ extern const struct key net_config_keys[];
 int net_read_cfg(struct cfg **, const char *path, const char *const *set, const char *precision,
                  struct err *);
 
-/* Fills the config from the first section of a cfg and checks it. Unknown keys, and settings that work but
- * are seldom intended, are noted. E_CFG also where the device lacks the precision. */
+/* Fills the config from the first section of a cfg and checks it. Unknown keys are noted. E_CFG also where
+ * the device lacks the precision. */
 int config_read(struct net_config *, struct cfg *, const struct backend *, const struct notes *,
                 struct err *);
+
+/* Notes settings that work but that nobody who trains is likely to intend. */
+void config_note_training(const struct net_config *, const char *path, const struct notes *);
 
 /* Is the input an image, with height and width, or just a list of numbers (inputs=)? */
 static inline int config_is_image(const struct net_config *c) { return c->height && c->width && c->channels; }

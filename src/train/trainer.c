@@ -150,7 +150,8 @@ static int nothing_to_do(const struct trainer *t, struct err *e)
 
 static int start(struct trainer *t, struct err *e)
 {
-    const struct program_desc infer = { .rows = t->net->mini, .features = t->net->feature + 1 };
+    const int mini = t->net->mini, most = t->valid && t->valid->n < mini ? t->valid->n : mini;
+    const struct program_desc infer = { .rows = most, .features = t->net->feature + 1 };
     TRY(files_open(&t->files, t->o->backup, t->o->base, e));
     const char *metrics = t->o->metrics ? t->o->metrics : t->files.path[METRICS];
     TRY(lock_open(&t->lock, t->files.path[LOCK], &t->net->notes, e));

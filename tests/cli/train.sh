@@ -77,6 +77,15 @@ head -c 20 plain/plain_final.weights >header.weights
 check "weights without a layer" run header plain.cfg header.weights -set net.max_batches=21
 check "weights without a layer: said so" grep -q 'only a header: all layers are random' header.err
 
+# ---- settings that are hardly meant, said where something trains ----
+run odd plain.cfg -set net.max_batches=2 -set net.batch=38
+check "burn_in to the end is pointed out" grep -q 'burn_in=5 lasts to the end (max_batches=2)' odd.err
+check "so is a batch of more images than there are" grep -q 'warning: batch=38, but there are only 18 images' odd.err
+sed 's/^max_batches.*/max_batches=2/' plain.cfg >odd.cfg
+"$DARKNET" partial odd.cfg plain/plain_final.weights part.weights 3 >partial.out 2>&1
+check "partial does not speak of burn_in" lacks partial.out burn_in
+check "nor of batches does a run without such" lacks plain.err 'warning: batch='
+
 # ---- collapse: nothing is learnt at rate 0, so the CE stays at ln 3 ----
 run stuck itra.cfg -set net.learning_rate=0 -set net.batch=18 -set net.subdivisions=1 -set net.max_batches=230 \
     -set dropout.probability=0 -set connected.activation=linear -set net.burn_in=0 -set net.valid_every=0

@@ -212,8 +212,22 @@ static void foreign_kinds_are_named(void **state)
                   { "\0\0\0\x20"
                     "ftypheic",
                     12, "a HEIC image: convert it to JPEG or PNG" },
-                  { "<!DOCTYPE html>", 15, "a web page" },
-                  { "%PDF-1.4", 8, "a PDF document" } };
+                  { "<!DOCTYPE html>", 15, "a web page: download the image" },
+                  { "\xef\xbb\xbf\n<HTML>", 10, "a web page" },
+                  { "<?xml version='1.0'?><svg>", 26, "an SVG drawing" },
+                  { "<svg xmlns=", 11, "an SVG drawing: convert it" },
+                  { "%PDF-1.4", 8, "a PDF document" },
+                  { "\x0a\5\1\x08", 4, "a PCX image: convert it to JPEG or PNG" },
+                  { "\1\xda\1\1", 4, "an SGI image" },
+                  { "8BPS\0\2", 6, "a PSB image" },
+                  { "\0\0\1\0\1\0", 6, "an icon (ICO)" },
+                  { "\xff\x0a\xfa", 3, "a JPEG XL image" },
+                  { "\0\0\0\x0cjP  \r\n\x87\n", 12, "a JPEG 2000 image" },
+                  { "\xff\x4f\xff\x51\0", 5, "a JPEG 2000 image" },
+                  { "\x1f\x8b\x08", 3, "a gzip archive: unpack it" },
+                  { "PK\3\4", 4, "a ZIP archive: unpack it" },
+                  { "version https://git-lfs.github.com/spec/v1\noid", 46,
+                    "a git-lfs pointer: fetch the image by `git lfs pull`" } };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         assert_int_equal(put_bytes(in("a.jpg"), kinds[i].head, kinds[i].n), 0);
         expect_error("a.jpg", E_FORMAT, kinds[i].name);

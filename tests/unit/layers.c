@@ -85,6 +85,8 @@ static const char *const refusals[][2] = {
     { "[maxpool]\nmaxpool_depth=1\nout_channels=9\n", "[maxpool] out_channels=9: the input has 8 channels" },
     { "[maxpool]\nmaxpool_depth=1\nantialiasing=1\n",
       "maxpool_depth=1 takes no strides: remove antialiasing=1" },
+    { "[softmax]\ngroups=192\n", "[softmax] of one number is always 1, whatever the number: lower groups=" },
+    { "[connected]\noutput=1\n[softmax]\n", "the layer before needs two or more outputs" },
     { "[local]\nsize=5\n", "[local] size=5 is larger than the map 6x4: use a smaller size or pad=1" },
 };
 

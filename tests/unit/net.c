@@ -60,7 +60,7 @@ static void a_net_without_parameters(void **state)
     struct step_stats stats;
     struct program *second, *none;
     (void)state;
-    ok(tiny_open(&t, NET(4) "[avgpool]\n[softmax]\n", &e), &e);
+    ok(tiny_open(&t, NET(4) "[maxpool]\n[softmax]\n", &e), &e);
     struct step s = {
         .x = images, .label = (const int[]){ 0, 0, 0, 0 }, .rows = 4, .rows_s1 = 4, .iteration = 1
     };
@@ -402,6 +402,17 @@ static void losses_out_of_place(void **state)
                        "is the last layer, so there is no loss to train on");
 }
 
+static void softmax_after_softmax(void **state)
+{
+    struct err e = { 0 };
+    (void)state;
+    refused(tiny_open(&t, NET(4) CONV(2) HEAD "[softmax]\n", &e), E_CFG, &e,
+            "tiny.cfg:15: [softmax] follows another [softmax]");
+    tiny_close(&t);
+    ok(tiny_open(&t, NET(4) CONV(2) "[softmax]\nnoloss=1\n" CONV(2) HEAD, &e), &e);
+    tiny_close(&t);
+}
+
 /* ---- the second mini-batch ---- */
 
 static void several_itra_must_agree(void **state)
@@ -624,6 +635,7 @@ int main(void)
         cmocka_unit_test(absurd_sizes),
         cmocka_unit_test(training_programs_come_first),
         cmocka_unit_test(losses_out_of_place),
+        cmocka_unit_test(softmax_after_softmax),
         cmocka_unit_test(several_itra_must_agree),
         cmocka_unit_test(plain_and_paired_share_parameters),
         cmocka_unit_test(cross_entropy_and_smoothing),

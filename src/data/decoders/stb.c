@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/decoder.h"
@@ -125,23 +126,53 @@ static int refuse(const uint8_t *p, size_t n, const char *path, struct err *e)
                    "is not an image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, binary PNM (P5, P6))");
 }
 
-/* What image files are that stb_image does not know, whatever their names say. */
+#define OPENCV_READS 1, NULL
+#define CONVERT      0, NULL
+#define UNPACK       0, "unpack it"
+#define FETCH        0, "download the image itself"
+
+/* What image files are that stb_image does not know, whatever their names say. None of these heads can begin
+ * a TGA file, which has no mark of its own. */
 static const struct foreign *foreign_kind(const uint8_t *p, size_t n)
 {
     static const struct foreign kinds[] = {
-        { "a WebP image", "WEBP", 8, 4, 1 },      { "a TIFF image", "II*\0", 0, 4, 1 },
-        { "a TIFF image", "MM\0*", 0, 4, 1 },     { "an AVIF image", "ftypavif", 4, 8, 0 },
-        { "a HEIC image", "ftyphei", 4, 7, 0 },   { "a HEIC image", "ftypmif1", 4, 8, 0 },
-        { "a JPEG 2000 image", "jP  ", 4, 4, 0 }, { "a JPEG XL image", "\xff\x0a", 0, 2, 0 },
-        { "a JPEG XL image", "JXL ", 4, 4, 0 },   { "an icon (ICO)", "\0\0\1\0", 0, 4, 0 },
-        { "an SVG drawing", "<svg", 0, 4, 0 },    { "a web page", "<!DOCTYPE", 0, 9, 0 },
-        { "a web page", "<!doctype", 0, 9, 0 },   { "a web page", "<html", 0, 5, 0 },
-        { "an XML file", "<?xml", 0, 5, 0 },      { "a PDF document", "%PDF", 0, 4, 0 },
-        { "a ZIP archive", "PK\3\4", 0, 4, 0 },   { "a gzip archive", "\x1f\x8b", 0, 2, 0 }
+        { "a WebP image", "WEBP", 8, 4, OPENCV_READS },
+        { "a TIFF image", "II*\0", 0, 4, OPENCV_READS },
+        { "a TIFF image", "MM\0*", 0, 4, OPENCV_READS },
+        { "an AVIF image", "ftypavif", 4, 8, CONVERT },
+        { "a HEIC image", "ftyphei", 4, 7, CONVERT },
+        { "a HEIC image", "ftypmif1", 4, 8, CONVERT },
+        { "a JPEG 2000 image", "jP  ", 4, 4, CONVERT },
+        { "a JPEG 2000 image", "\xff\x4f\xff\x51", 0, 4, CONVERT },
+        { "a JPEG XL image", "\xff\x0a", 0, 2, CONVERT },
+        { "a JPEG XL image", "JXL ", 4, 4, CONVERT },
+        { "a PSB image (large PSD)", "8BPS\0\2", 0, 6, CONVERT },
+        { "a PCX image", "\x0a\2\1", 0, 3, CONVERT },
+        { "a PCX image", "\x0a\3\1", 0, 3, CONVERT },
+        { "a PCX image", "\x0a\5\1", 0, 3, CONVERT },
+        { "an SGI image", "\1\xda", 0, 2, CONVERT },
+        { "a QOI image", "qoif", 0, 4, CONVERT },
+        { "an icon (ICO)", "\0\0\1\0", 0, 4, CONVERT },
+        { "a PDF document", "%PDF", 0, 4, CONVERT },
+        { "a PostScript document", "%!PS", 0, 4, CONVERT },
+        { "an SVG drawing", "<svg", 0, 4, CONVERT },
+        { "an SVG drawing or other XML file", "<?xml", 0, 5, CONVERT },
+        { "a web page", "<!doctype html", 0, 14, FETCH },
+        { "a web page", "<html", 0, 5, FETCH },
+        { "a ZIP archive", "PK\3\4", 0, 4, UNPACK },
+        { "a gzip archive", "\x1f\x8b", 0, 2, UNPACK },
+        { "a git-lfs pointer", "version https://git-lfs", 0, 23, 0, "fetch the image by `git lfs pull`" },
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (n >= kinds[i].at + kinds[i].n && !memcmp(p + kinds[i].at, kinds[i].head, kinds[i].n))
-            return &kinds[i];
+    size_t text = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0; /* where markup begins */
+    while (text < n && p[text] && strchr(" \t\r\n", p[text])) text++;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct foreign *k = &kinds[i];
+        int markup = *k->head == '<'; /* in small or capital letters */
+        size_t at = markup ? text : k->at;
+        if (n < at || n - at < k->n) continue;
+        if (markup ? !strncasecmp((const char *)p + at, k->head, k->n) : !memcmp(p + at, k->head, k->n))
+            return k;
+    }
     return NULL;
 }
 
