@@ -99,24 +99,33 @@ static uint64_t hash(uint64_t h, const char *text, size_t n)
 
 enum role { TRAIN, VALID, TEST, NONE, ROLES };
 
-/* By the first of its words that tells, whatever the case. */
-static enum role role_of(const char *name)
+static enum role role_of_word(const char *word, size_t n)
 {
     static const struct {
         const char *word;
         enum role role;
-    } known[] = { { "train", TRAIN },  { "training", TRAIN },   { "trainset", TRAIN }, { "val", VALID },
-                  { "valid", VALID },  { "validation", VALID }, { "valset", VALID },   { "dev", VALID },
-                  { "eval", VALID },   { "evaluation", VALID }, { "holdout", VALID },  { "test", TEST },
-                  { "testing", TEST }, { "testset", TEST } };
-    for (const char *p = name; *p; p++) {
+    } known[] = { { "train", TRAIN }, { "training", TRAIN },   { "trainset", TRAIN },   { "val", VALID },
+                  { "valid", VALID }, { "validation", VALID }, { "valset", VALID },     { "validate", VALID },
+                  { "dev", VALID },   { "eval", VALID },       { "evaluation", VALID }, { "holdout", VALID },
+                  { "test", TEST },   { "testing", TEST },     { "testset", TEST } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].word) == n && !strncasecmp(word, known[i].word, n)) return known[i].role;
+    return NONE;
+}
+
+/* By the first of its words that tells, whatever the case. *words: how many it has. */
+static enum role role_of(const char *name, int *words)
+{
+    enum role role = NONE;
+    *words = 0;
+    for (const char *p = name; *p;) {
         size_t n = 0;
         while (isalpha((unsigned char)p[n])) n++;
-        for (size_t i = 0; n && i < sizeof known / sizeof *known; i++)
-            if (strlen(known[i].word) == n && !strncasecmp(p, known[i].word, n)) return known[i].role;
-        if (n) p += n - 1;
+        if (n && role == NONE) role = role_of_word(p, n);
+        *words += n > 0;
+        p += n ? n : 1;
     }
-    return NONE;
+    return role;
 }
 
 /* A folder in DIR with images in it. */
@@ -125,6 +134,7 @@ struct top {
     int loose, subs; /* whether images lie right in it; its sub-folders with images */
     const char *sub; /* the last of these */
     uint64_t sum;    /* of the names of all */
+    int is_set;      /* called valid, test or the like, and no more */
 };
 
 static int find_tops(const struct folder *f, struct top **top, int *n, struct err *e)
@@ -150,19 +160,56 @@ static int find_tops(const struct folder *f, struct top **top, int *n, struct er
     return OK;
 }
 
-/* Folders that hold the same sub-folders, and no images themselves, are sets: their names must tell which. */
-static int choose_sets(struct folder *f, const struct top *top, int n, const struct notes *notes,
-                       struct err *e)
+static void leave_out(struct folder *f, const char *folder)
+{
+    int n = 0;
+    for (int i = 0; i < f->n; i++)
+        if (is_in(below(f, i), folder))
+            mem_free(f->image[i].path);
+        else
+            f->image[n++] = f->image[i];
+    f->n = n;
+}
+
+/* No class is called valid or test, unless there is but one other: such a folder is a set beside the classes.
+ */
+static int leave_out_sets(struct folder *f, const struct top *top, int n, const struct notes *notes,
+                          struct err *e)
+{
+    int classes = n;
+    for (int i = 0; i < n; i++) classes -= top[i].is_set;
+    for (int i = 0; classes > 1 && i < n; i++) {
+        if (!top[i].is_set) continue;
+        if (top[i].subs)
+            return fail_at(
+                e, E_FORMAT, f->root, 0,
+                "its folder %.60s is named like a set, but lies beside the classes: move them into a "
+                "folder train, or it elsewhere (if it is a class, rename it)",
+                top[i].name);
+        note(notes, "%s/%s is left out: it is named like a set, and its images are not in class folders",
+             f->root, top[i].name);
+        leave_out(f, top[i].name);
+    }
+    return OK;
+}
+
+/* Folders that hold the same sub-folders, and no images themselves, are sets, and so is train among folders
+ * without images: their names must tell which. */
+static int choose_sets(struct folder *f, struct top *top, int n, const struct notes *notes, struct err *e)
 {
     const struct top *set[ROLES] = { NULL };
-    int alike = n > 0 && top->subs > 1;
+    int alike = n > 0 && top->subs > 1, loose = 0;
     for (int i = 0; i < n; i++) {
-        enum role role = role_of(top[i].name);
+        int words;
+        enum role role = role_of(top[i].name, &words);
         if (!set[role]) set[role] = &top[i];
-        alike &= !top[i].loose && top[i].subs == top->subs && top[i].sum == top->sum;
+        top[i].is_set = (role == VALID || role == TEST) && words == 1;
+        alike &= top[i].subs == top->subs && top[i].sum == top->sum;
+        loose |= top[i].loose;
     }
     const struct top *train = set[TRAIN], *valid = set[VALID] ? set[VALID] : set[TEST];
-    if (train && valid && (!train->loose || !set[NONE])) { /* train: a class, perhaps, beside bus and tram */
+    /* train: a class, perhaps, beside bus and tram */
+    if (train && valid && (!train->loose || !set[NONE] || (train->subs && valid->subs))) {
         f->train = mem_text(train->name, strlen(train->name));
         f->valid = mem_text(valid->name, strlen(valid->name));
         for (int i = 0; i < n; i++)
@@ -171,14 +218,16 @@ static int choose_sets(struct folder *f, const struct top *top, int n, const str
                      valid->name);
         return f->train && f->valid ? OK : no_memory(e);
     }
-    if (!alike) return OK;
+    if (loose || !(alike || (train && n > 1))) return leave_out_sets(f, top, n, notes, e);
     if (n == 1)
         return fail_at(e, E_FORMAT, f->root, 0, "the class folders are in its folder %.60s: prepare that one",
                        top->name);
-    return fail_at(e, E_FORMAT, f->root, 0,
-                   "%.60s, %.60s%s hold the same folders, so that they are sets, not classes: rename one to "
-                   "train and one to valid, or prepare one alone",
-                   top[0].name, top[1].name, n > 2 ? ", ..." : "");
+    return fail_at(
+        e, E_FORMAT, f->root, 0,
+        "%.60s, %.60s%s are sets, not classes, by %s: rename one to train and one to valid, or prepare "
+        "one alone",
+        top[0].name, top[1].name, n > 2 ? ", ..." : "",
+        alike ? "the folders that they share" : "the name of one");
 }
 
 static int find_sets(struct folder *f, const struct notes *notes, struct err *e)

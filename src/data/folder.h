@@ -35,10 +35,11 @@ struct folder {
 };
 
 /* Looks through DIR: DIR/CLASS/..., or DIR/SET/CLASS/... with sets that are told by their names (train,
- * Training_set, ...; val, dev, test, ...). Sub-folders of a class belong to it, links are followed, images
- * are told by their extension. Unless DIR came apart already, `fraction` of each class (0: a tenth) is chosen
- * to validate on, rounded, but at least one, and one left to train on. The choice is a function of the seed
- * and of the paths below DIR: it is the same wherever DIR lies, and adding images changes little of it.
+ * Training_set, ...; val, dev, test, ...). Images of a
+ * folder test or valid among classes are left out. Sub-folders of a class belong to it, links are followed,
+ * images are told by their extension. Unless DIR came apart already, `fraction` of each class (0: a tenth) is
+ * chosen to validate on, rounded, but at least one, and one left to train on. The choice is a function of the
+ * seed and of the paths below DIR: it is the same wherever DIR lies, and adding images changes little of it.
  * Errors: folders that look like sets whose names do not tell which is which, fewer than two classes, a class
  * without images (for training), one that only validation has, a fraction of what came apart, an unreadable
  * folder, names that a list cannot hold. Remarks go to notes. */

@@ -111,6 +111,18 @@ photos railway/train coupe sleeper
 photos railway tram bus train
 check "classes that are called like sets" prepare railway
 check "classes that are called like sets: count" row train 16 2
+photos pets cat dog test
+check "images to test on, without classes" prepare pets
+check "images to test on, without classes: are no class" row all 10 2
+check "images to test on, without classes: are named" grep -q "pets/test is left out: it is named like a set" err
+photos study control test
+check "a class called test" prepare study
+check "a class called test: count" row test 5 1
+photos untidy/train cat dog
+photos untidy/val cat dog
+photos untidy train other
+check "a split with images that lie loose" prepare untidy
+check "a split with images that lie loose: count" row all 12 12
 
 # ---- litter of systems and archives ----
 photos dirty cat dog
@@ -166,8 +178,14 @@ check "a folder for a prefix: status 1" test $? = 1
 check "a folder for a prefix: one line" grep -q "^darknet: \.\.: is a folder: -out needs a name" err
 rm -r sets railway/b* railway/tram railway/train/*.ppm
 for s in north south; do photos sets/$s ant bee; done
-bad "sets whose names do not tell" "sets: north, south hold the same folders.*rename one to train" sets
+bad "sets whose names do not tell" "sets: north, south are sets, not classes, by the folders that they share: rename one to train" sets
 bad "one folder around the classes" "railway: the class folders are in its folder train" railway
+photos mixed cat dog
+photos mixed/val cat dog
+bad "a set among the classes" "mixed: its folder val is named like a set, but lies beside the classes" mixed
+photos partly/train cat dog
+photos partly/control cat bird
+bad "train and a folder with partly other classes" "control, train are sets, not classes, by the name of one" partly
 photos fox/train ant bee
 photos fox/Valid ant fox
 bad "a class that only validation has" "there is no class 'fox' in train" fox
