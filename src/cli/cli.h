@@ -3,6 +3,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 #include <stdint.h>
+#include <stdio.h>
 #include "core/err.h"
 #include "data/augment.h"
 #include "data/dataset.h"
@@ -91,6 +92,7 @@ void cli_help_command(const struct command *);
  */
 void output_open(void);
 int output_check(struct err *); /* an error once something could not be written to stdout */
+void csv_text(FILE *, const char *); /* a field of CSV, in quotes where it needs them */
 
 /* On a terminal a progress line may be open, which other output must end first. */
 struct console {

@@ -26,6 +26,17 @@ int output_check(struct err *e)
     return fail(e, E_FILE, "standard output: %s", strerror(cause));
 }
 
+void csv_text(FILE *to, const char *text)
+{
+    int quote = strpbrk(text, ",\"\r\n") != NULL;
+    if (quote) putc('"', to);
+    for (; *text; text++) {
+        if (*text == '"') putc('"', to);
+        putc(*text, to);
+    }
+    if (quote) putc('"', to);
+}
+
 int console_begin(struct console *c, double clock)
 {
     if (!c->tty || (c->line_open && clock - c->shown < .1)) return 0;

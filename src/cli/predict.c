@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <unistd.h>
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -51,15 +50,6 @@ int best_class(const float *prob, int classes)
     return best;
 }
 
-/* In quotes where CSV needs them. */
-static void print_quoted(const char *text)
-{
-    int quote = strpbrk(text, ",\"\n") != NULL;
-    if (quote) putchar('"');
-    for (; *text; text++) printf("%s%c", *text == '"' ? "\"" : "", *text);
-    if (quote) putchar('"');
-}
-
 static void print_class(const struct prediction *p, const char *path, int rank, int k)
 {
     char buf[16];
@@ -69,9 +59,9 @@ static void print_class(const struct prediction *p, const char *path, int rank, 
         printf("%5.2f%%: %s\n", 100 * share, name);
         return;
     }
-    print_quoted(path);
+    csv_text(stdout, path);
     printf(",%d,%d,", rank, k);
-    print_quoted(name);
+    csv_text(stdout, name);
     printf(",%.6f\n", share);
 }
 
@@ -170,9 +160,12 @@ static int predict_list(struct prediction *p, const char *list, struct err *e)
 /* One a line, each answered when it comes. */
 static int predict_stdin(struct prediction *p, struct err *e)
 {
-    char line[PATH_MAX];
+    char line[PATH_MAX + 1]; /* a path, the end of its line */
     int rc = OK;
-    while (!rc && fgets(line, sizeof line, stdin)) {
+    for (int n = 1; !rc && fgets(line, sizeof line, stdin); n++) {
+        if (!strchr(line, '\n') && !feof(stdin))
+            return fail(e, E_FORMAT, "standard input: line %d %s: expected the path of an image", n,
+                        strlen(line) + 1 < sizeof line ? "has a zero byte" : "is longer than any path");
         const char *path = text_trim(line);
         if (*path) rc = predict_next(p, path, e);
     }

@@ -107,8 +107,21 @@ static void check_output(struct train_log *log)
     if (!log->lost.code && output_check(&log->lost)) stop_signal = SIGPIPE;
 }
 
+/* The smoothed CE is that of trainer.c. */
+static void chart_row(void *ctx, int validation, double iteration, double value)
+{
+    struct chart *c = ctx;
+    const struct curve *loss = &c->loss;
+    if (!validation && loss->n) value = .9 * loss->point[loss->n - 1].y + .1 * value;
+    if (isfinite(value)) curve_add(validation ? &c->accuracy : &c->loss, iteration, value, NULL);
+}
+
 static void log_start(void *ctx, const struct train_start *s)
 {
+    struct train_log *log = ctx;
+    struct err e;
+    if (log->s->cli->chart && s->iteration && metrics_read(s->metrics, chart_row, &log->chart, &e))
+        note(&log->s->notes, "the chart begins here: %s", e.msg);
     printf("memory: parameters %.1f MiB, training %.1f MiB, validation %.1f MiB\n", mib(s->params),
            mib(s->train), mib(s->infer));
     if (s->iteration) printf("going on after iteration %llu\n", (unsigned long long)s->iteration);

@@ -138,18 +138,11 @@ static void print_summary(const struct valid_line *l)
 
 /* ---- files: the confusion matrix, the wrong answers ---- */
 
-/* Quoted as CSV asks: names may hold commas and quotes. */
-static int write_quoted(struct file *f, char before, const char *text, struct err *e)
-{
-    TRY(file_print(f, e, "%c\"", before));
-    for (; *text; text++) TRY(file_print(f, e, "%s%c", *text == '"' ? "\"" : "", *text));
-    return file_print(f, e, "\"");
-}
-
-static int write_name(struct validation *v, char before, int k, struct err *e)
+static void write_name(struct validation *v, char before, int k)
 {
     char buf[16];
-    return write_quoted(&v->csv, before, class_name(v->s.data, k, buf), e);
+    putc(before, v->csv.f);
+    csv_text(v->csv.f, class_name(v->s.data, k, buf));
 }
 
 static int write_confusion(struct validation *v, const char *path, struct err *e)
@@ -158,9 +151,9 @@ static int write_confusion(struct validation *v, const char *path, struct err *e
     int n = v->s.valid->classes;
     TRY(file_create(&v->csv, path, e));
     TRY(file_print(&v->csv, e, "truth"));
-    for (int k = 0; k < n; k++) TRY(write_name(v, ',', k, e));
+    for (int k = 0; k < n; k++) write_name(v, ',', k);
     for (int i = 0; i < n; i++) {
-        TRY(write_name(v, '\n', i, e));
+        write_name(v, '\n', i);
         for (int k = 0; k < n; k++) TRY(file_print(&v->csv, e, ",%llu", (unsigned long long)*count++));
     }
     TRY(file_print(&v->csv, e, "\n"));
@@ -222,9 +215,10 @@ static int write_mistakes(struct validation *v, const char *path, struct err *e)
         const struct mistake *m = &v->mistake[i];
         char number[16];
         snprintf(number, sizeof number, "%d", m->sample);
-        TRY(write_quoted(&v->csv, '\n', v->s.valid->path ? v->s.valid->path[m->sample] : number, e));
-        TRY(write_name(v, ',', m->truth, e));
-        TRY(write_name(v, ',', m->answer, e));
+        putc('\n', v->csv.f);
+        csv_text(v->csv.f, v->s.valid->path ? v->s.valid->path[m->sample] : number);
+        write_name(v, ',', m->truth);
+        write_name(v, ',', m->answer);
         TRY(file_print(&v->csv, e, ",%.6f,%.6f", (double)m->probability, (double)m->of_truth));
     }
     TRY(file_print(&v->csv, e, "\n"));

@@ -80,6 +80,31 @@ int metrics_open(struct metrics *m, const char *path, uint64_t keep, const struc
     return m->f ? OK : fail_at(e, E_FILE, path, 0, "cannot be opened for appending: %s", strerror(errno));
 }
 
+/* Column n of a row, from 0. */
+static double column(const char *row, int n)
+{
+    while (n--) row += strcspn(row, ",") + 1;
+    return text_number(row, NULL);
+}
+
+int metrics_read(const char *path, void (*row)(void *, int, double, double), void *ctx, struct err *e)
+{
+    enum { ITERATION = 1, CE = 4, TOP1 = 9 };
+    struct lines l;
+    char *text;
+    size_t n;
+    TRY(text_load(path, metrics_limit, &text, &n, e));
+    lines_open(&l, text);
+    lines_next(&l);
+    for (const char *s; (s = lines_next(&l));) {
+        int validation = *s == 'v';
+        if (is_kept(s, UINT64_MAX))
+            row(ctx, validation, column(s, ITERATION), column(s, validation ? TOP1 : CE));
+    }
+    mem_free(text);
+    return OK;
+}
+
 /* ---- writing ---- */
 
 void metrics_train(struct metrics *m, const struct train_line *l)

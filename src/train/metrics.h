@@ -31,6 +31,10 @@ struct metrics {
  * will be repeated. With keep = 0 a new file begins, and one with rows gets the first free name of PATH.1,
  * PATH.2 ... */
 int metrics_open(struct metrics *, const char *path, uint64_t keep, const struct notes *, struct err *);
+/* Reads the rows back: `row` gets, of each iteration, its number and CE, of each validation, its iteration
+ * and top-1. */
+int metrics_read(const char *path, void (*row)(void *ctx, int validation, double iteration, double value),
+                 void *ctx, struct err *);
 void metrics_train(struct metrics *, const struct train_line *);
 void metrics_valid(struct metrics *, const struct valid_line *, uint64_t seen);
 int metrics_flush(struct metrics *, struct err *);

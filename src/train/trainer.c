@@ -55,15 +55,24 @@ static int reached_end(const struct trainer *t)
     return (max > 0 && t->p.iteration >= (uint64_t)max) || lost_patience(t);
 }
 
-static int save_weights(const struct trainer *t, const char *path, struct err *e)
+static int write_weights(const struct trainer *t, const char *path, int averages, struct err *e)
 {
-    folder_prepare(t->o->backup, NULL); /* should someone have removed it */
-    return weights_save(t->net, path, t->net->n, t->net->seen, e);
+    return averages ? weights_save_averages(t->net, path, e)
+                    : weights_save(t->net, path, t->net->n, t->net->seed, e);
+}
+
+/* averages: those of ema_alpha, where there are any. Should someone have removed the folder, it is made
+ * again. */
+static int save_weights(const struct trainer *t, const char *path, int averages, struct err *e)
+{
+    int rc = write_weights(t, path, averages, e);
+    if (rc != E_FILE || folder_prepare(t->o->backup, NULL)) return rc;
+    return write_weights(t, path, averages, e);
 }
 
 static int save_last_weights(struct trainer *t, struct err *e)
 {
-    TRY(save_weights(t, t->files.path[LAST], e));
+    TRY(save_weights(t, t->files.path[LAST], 0, e));
     t->saved = 1;
     return OK;
 }
@@ -124,7 +133,7 @@ static int open_loader(struct trainer *t, struct err *e)
 static void report_start(const struct trainer *t)
 {
     const struct program *opened[] = { t->training.plain, t->training.paired, t->infer };
-    struct train_start s = { .iteration = t->p.iteration };
+    struct train_start s = { .iteration = t->p.iteration, .metrics = t->metrics.path };
     for (int i = 0; i < 3; i++) {
         struct program_info info;
         if (!opened[i]) continue;
@@ -139,8 +148,7 @@ static void report_start(const struct trainer *t)
 static int nothing_to_do(const struct trainer *t, struct err *e)
 {
     const char *resume = t->o->resume;
-    if (resume && access(t->files.path[FINAL], F_OK))
-        TRY(weights_save_averages(t->net, t->files.path[FINAL], e));
+    if (resume && access(t->files.path[FINAL], F_OK)) TRY(save_weights(t, t->files.path[FINAL], 1, e));
     note(&t->net->notes, "%s at iteration %llu of %d, where training ends: %sraise %s",
          resume ? "the state is" : "weights are", (unsigned long long)t->p.iteration,
          t->net->config.max_batches, resume ? "" : "use -clear or ",
@@ -344,7 +352,7 @@ static void note_failed_save(const struct trainer *t, const struct err *e)
 /* The final weights go before the state, so that a state at the end finds them there. */
 static int save_at_end(struct trainer *t, struct err *e)
 {
-    int rc = reached_end(t) ? weights_save_averages(t->net, t->files.path[FINAL], e) : OK;
+    int rc = reached_end(t) ? save_weights(t, t->files.path[FINAL], 1, e) : OK;
     int rc_last = save_last(t, rc ? NULL : e);
     return rc ? rc : rc_last;
 }
@@ -356,7 +364,7 @@ static int give_up(struct trainer *t, int rc, struct err *e)
     struct err cause = *e, ignored;
     char kept[160] = "";
     double rate = net_rate(&t->net->config, t->net->seed, t->p.iteration + 1);
-    if (!net_check_finite(t->net, &ignored) && !save_weights(t, t->files.path[LAST], &ignored))
+    if (!net_check_finite(t->net, &ignored) && !save_weights(t, t->files.path[LAST], 0, &ignored))
         snprintf(kept, sizeof kept, "; the weights before it are saved to %.90s", t->files.path[LAST]);
     else if (t->saved)
         snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.path[LAST]);
@@ -397,7 +405,7 @@ static int save_numbered(const struct trainer *t, struct err *e)
 {
     char *path =
         text_format("%s/%s_%llu.weights", t->o->backup, t->o->base, (unsigned long long)t->p.iteration);
-    int rc = path ? save_weights(t, path, e) : fail(e, E_MEM, "not enough memory");
+    int rc = path ? save_weights(t, path, 0, e) : fail(e, E_MEM, "not enough memory");
     mem_free(path);
     return rc;
 }
@@ -411,7 +419,7 @@ static void keep_best(struct trainer *t, struct valid_line *l)
         return;
     }
     p->stale = 0;
-    if (weights_save_averages(t->net, t->files.path[BEST], &e)) {
+    if (save_weights(t, t->files.path[BEST], 1, &e)) {
         note_failed_save(t, &e);
         return;
     }

@@ -12,6 +12,7 @@
 /* What a run starts from. */
 struct train_start {
     uint64_t iteration;          /* completed already */
+    const char *metrics;         /* CSV: the rows of what a resumed run has done before are in it */
     size_t params, train, infer; /* bytes: parameters, gradients, momenta; training programs; validation */
 };
 

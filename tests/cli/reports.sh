@@ -100,6 +100,10 @@ check "a folder: all images, by name" test "$(grep -c ':$' out)" = 24 -a "$(head
 cp out folder.out
 check "standard input" sh -c "ls img/* | '$DARKNET' classifier predict mini.data big.cfg $weights -t 1 >out 2>err"
 check "standard input: the same answers" cmp out folder.out
+long=$(printf './%.0s' {1..2041})img/0_ant.ppm # 4095 bytes: the longest path there can be
+check "standard input: a long path" sh -c "echo $long | '$DARKNET' classifier predict mini.data big.cfg $weights -t 1 >out 2>err && grep -q % out"
+check "standard input: a line that is longer" sh -c "! { echo img/0_ant.ppm; echo x$long; } | '$DARKNET' classifier predict \
+    mini.data big.cfg $weights >out 2>err && [ \$(grep -c ^darknet: err) = 1 ] && grep -q 'standard input: line 2 is longer than any path' err"
 check "-list -" \
     sh -c "ls img/* | '$DARKNET' classifier predict mini.data big.cfg $weights -t 1 -list - >out 2>err && cmp out folder.out"
 check "no image at all" refuses 'no image given' classifier predict mini.data big.cfg $weights
