@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "core/text.h"
+#include "data/folder.h"
 #include "data/image.h"
 #include "data/images.h"
 #include "train/trainer.h"
@@ -139,10 +140,10 @@ static int predict_these(struct prediction *p, char *const *path, int n, struct 
 static int predict_argument(struct prediction *p, const char *path, struct err *e)
 {
     char **image;
-    int n, rc = images_of_folder(path, &image, &n, e);
+    int n, rc = folder_images(path, &image, &n, e);
     if (n) p->alone = 0;
     if (!rc) rc = n ? predict_these(p, image, n, e) : predict_next(p, path, e);
-    images_free(image, n);
+    folder_images_free(image, n);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include "core/array.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -28,9 +29,6 @@ static int add_file(struct folder *f, const FTSENT *x, struct err *e)
     int image = x->fts_info == FTS_F && image_named(x->fts_name);
     if (x->fts_level == 0)
         return fail_at(e, E_FILE, x->fts_path, 0, "is a file, expected a folder of class folders");
-    if (image && strpbrk(x->fts_path, "\r\n"))
-        return fail_at(e, E_FORMAT, x->fts_path, 0,
-                       "has a line break in its path, which no list can hold: rename it");
     char *path = mem_text(x->fts_path, x->fts_pathlen);
     if (!path || array_grow(&f->image, (size_t)f->n, sizeof *f->image)) return mem_free(path), no_memory(e);
     f->image[f->n++] = (struct folder_image){ .path = path, .label = image - 1 };
@@ -302,6 +300,9 @@ static int label_images(struct folder *f, struct err *e)
             f->skipped[SKIPPED_LOOSE] += x.label >= 0 && place == LOOSE;
             continue;
         }
+        if (strpbrk(x.path, "\r\n"))
+            return fail_at(e, E_FORMAT, x.path, 0,
+                           "has a line break in its path, which no list can hold: rename it");
         char **name = bsearch(class, f->name, (size_t)f->classes, sizeof *f->name, by_folder);
         if (!name)
             return fail_at(e, E_FORMAT, x.path, 0,
@@ -407,6 +408,30 @@ int folder_read(struct folder **out, const char *dir, double fraction, uint64_t 
     folder_free(f);
     *out = NULL;
     return rc;
+}
+
+int folder_images(const char *path, char ***image, int *n, struct err *e)
+{
+    struct stat st;
+    *image = NULL;
+    *n = 0;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode)) return OK;
+    struct folder *f = mem_alloc(1, sizeof *f);
+    int rc = f && (f->root = mem_text(path, strlen(path))) ? walk(f, e) : no_memory(e);
+    if (!rc && !(*image = mem_alloc((size_t)f->n, sizeof **image))) rc = no_memory(e);
+    for (int i = 0; !rc && i < f->n; i++) {
+        if (f->image[i].label < 0) continue;
+        (*image)[(*n)++] = f->image[i].path;
+        f->image[i].path = NULL;
+    }
+    folder_free(f);
+    return rc || *n ? rc : fail_at(e, E_FILE, path, 0, "is a folder without images (jpg, png, ...)");
+}
+
+void folder_images_free(char **image, int n)
+{
+    for (int i = 0; i < n; i++) mem_free(image[i]);
+    mem_free(image);
 }
 
 void folder_free(struct folder *f)

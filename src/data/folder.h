@@ -1,4 +1,4 @@
-/* The user's own images, one folder per class, and the .data file and lists made of them. */
+/* The user's own images: those of a folder, those of one folder per class, the .data file and lists of them. */
 #ifndef DATA_FOLDER_H
 #define DATA_FOLDER_H
 #include <stdint.h>
@@ -46,6 +46,11 @@ struct folder {
 int folder_read(struct folder **, const char *dir, double fraction, uint64_t seed, const struct notes *,
                 struct err *);
 void folder_free(struct folder *); /* accepts NULL */
+
+/* Where `path` is a folder: the images in it and below, by name, hidden ones left out; folder_images_free
+ * them. Else *n is 0. Fails for a folder without images. */
+int folder_images(const char *path, char ***image, int *n, struct err *);
+void folder_images_free(char **image, int n);
 
 /* Writes PREFIX.train.list, .valid.list, .labels.txt, .names.txt and, last, .data, all of them or, when the
  * disk is full, none; lists hold absolute paths. Files that exist are an error unless `replace`. A label is

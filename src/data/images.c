@@ -1,14 +1,8 @@
-#define _DEFAULT_SOURCE /* fts */
 #include "images.h"
-#include <errno.h>
-#include <fts.h>
 #include <limits.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include "core/array.h"
-#include "core/mem.h"
 #include "data/decoder.h"
 
 static const char *const foreign[] = { "webp", "tif", "tiff" }; /* by OpenCV */
@@ -36,53 +30,6 @@ int image_litter(const char *name)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcasecmp(name, known[i])) return 1;
     return *name == '.';
-}
-
-/* ---- those of a folder ---- */
-
-static int by_name(const FTSENT **a, const FTSENT **b) { return strcmp((*a)->fts_name, (*b)->fts_name); }
-
-static int add(const char *path, char ***image, int *n, struct err *e)
-{
-    if (*n == INT_MAX || array_grow(image, (size_t)*n, sizeof **image) ||
-        !((*image)[*n] = mem_text(path, strlen(path))))
-        return fail(e, E_MEM, "not enough memory for %d names of images", *n);
-    ++*n;
-    return OK;
-}
-
-static int collect(FTS *fts, char ***image, int *n, struct err *e)
-{
-    for (FTSENT *x; (x = fts_read(fts));) {
-        if (x->fts_level > 0 && image_litter(x->fts_name))
-            fts_set(fts, x, FTS_SKIP);
-        else if (x->fts_info == FTS_DNR)
-            return fail_at(e, E_FILE, x->fts_path, 0, "the folder cannot be read: %s",
-                           strerror(x->fts_errno));
-        else if (x->fts_info == FTS_F && image_named(x->fts_name))
-            TRY(add(x->fts_path, image, n, e));
-    }
-    return OK;
-}
-
-int images_of_folder(const char *path, char ***image, int *n, struct err *e)
-{
-    struct stat st;
-    char *const roots[] = { (char *)path, NULL };
-    *image = NULL;
-    *n = 0;
-    if (stat(path, &st) || !S_ISDIR(st.st_mode)) return OK;
-    FTS *fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
-    if (!fts) return fail_at(e, E_FILE, path, 0, "the folder cannot be read: %s", strerror(errno));
-    int rc = collect(fts, image, n, e);
-    fts_close(fts);
-    return rc || *n ? rc : fail_at(e, E_FILE, path, 0, "is a folder without images (jpg, png, ...)");
-}
-
-void images_free(char **image, int n)
-{
-    for (int i = 0; i < n; i++) mem_free(image[i]);
-    mem_free(image);
 }
 
 /* ---- those of a list ---- */

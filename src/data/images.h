@@ -1,4 +1,4 @@
-/* Images as files: which names they have, those of a folder, and whether those of a list are there. */
+/* Images as files: which names they have, and whether those of a list are there. */
 #ifndef DATA_IMAGES_H
 #define DATA_IMAGES_H
 #include "core/err.h"
@@ -8,11 +8,6 @@ int image_named(const char *name);
 
 /* Whether a file or folder is hidden, or what systems and archives leave (__MACOSX, Thumbs.db, ...). */
 int image_litter(const char *name);
-
-/* Where `path` is a folder: the images in it and below, by name, hidden ones left out; images_free them. Else
- * *n is 0. Fails for a folder without images. */
-int images_of_folder(const char *path, char ***image, int *n, struct err *);
-void images_free(char **image, int n);
 
 /* Fails if a list of images is in a dialect of its own ("path label", CSV, quotes, backslashes), or none of
  * its first images is there: `list`, whose lines are path[0..n-1], is named with what to do about it. */

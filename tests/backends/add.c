@@ -1,61 +1,30 @@
 /* Sums of two tensors, also of different shapes, and of one with itself. */
-#include "rig/rig.h"
+#include "rig/pair.h"
 #include "backend/ops/add.h"
 
-struct add_case {
-    struct shape a, b;
-    int blocked[2], rows_back, add[2];
-    double alpha, beta;
-    enum act act;
-    int single;  /* bits: inputs that are float whatever the precision, as a [softmax] makes them */
-    int self;    /* a plus a: one input, one gradient */
-    int without; /* bits: inputs whose gradient nobody wants */
-};
-
-static struct tensor add_input(struct rig *r, struct shape s, int blocked, int single, struct op_plan *maker)
+static int plan(struct backend *be, const struct pair_case *k, const struct tensor *a, const struct tensor *b,
+                struct tensor *y, struct op_plan *p, struct err *e)
 {
-    enum precision p = r->be->precision;
-    if (single) r->be->precision = PRECISION_FP32;
-    struct tensor t = blocked ? rig_blocked(r, s, maker) : rig_dense(r, s);
-    r->be->precision = p;
-    return t;
+    struct add_desc d = { a, b, k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
+    return be->ops->add->plan(be, &d, y, p, e);
+}
+
+static int backward(struct backend *be, const struct op_plan *p, const struct op_context *c, const void *a,
+                    const void *b, const void *y, const void *gy, void *ga, void *gb)
+{
+    (void)a, (void)b;
+    return be->ops->add->backward(p, c, y, gy, ga, gb);
 }
 
 static void add(struct rig *r, const void *arg)
 {
-    const struct add_case *k = arg;
-    const struct add_ops *ops = r->be->ops->add;
-    struct err e;
-    struct op_plan maker[2] = { 0 }, p;
-    struct tensor a = add_input(r, k->a, k->blocked[0], k->single & 1, &maker[0]),
-                  b = add_input(r, k->b, k->blocked[1], k->single >> 1, &maker[1]), y = { .shape = k->a };
-    struct add_desc d = { &a, &b, k->alpha, k->beta, k->act, 1, k->rows_back, k->add[0], k->add[1] };
-    if (ops->plan(r->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
-    void *scratch = rig_alloc(r, p.scratch_bytes);
-    rig_fill(r, &a, 10);
-    rig_fill(r, &b, 11);
-    if (k->self) b = a;
-    rig_fill(r, &y, 0);
-    assert_int_equal(ops->forward(&p, WITH(scratch), a.data, b.data, y.data), OK);
-    rig_keep_tensor(r, "y", &y, y.shape.n);
-    struct tensor gy = rig_gradient(r, &y, 2), ga = rig_gradient(r, &a, k->add[0] ? 20 : 0),
-                  gb = k->self ? ga : rig_gradient(r, &b, k->add[1] ? 21 : 0);
-    int want_a = !(k->without & 1), want_b = !(k->without & 2);
-    assert_int_equal(
-        ops->backward(&p, WITH(scratch), y.data, gy.data, want_a ? ga.data : NULL, want_b ? gb.data : NULL),
-        OK);
-    if (want_a) rig_keep_tensor(r, "ga", &ga, k->rows_back);
-    if (want_b) rig_keep_tensor(r, "gb", &gb, k->rows_back);
-    op_destroy(&p);
-    op_destroy(&p);
-    op_destroy(&maker[0]);
-    op_destroy(&maker[1]);
+    pair_run(r, arg, &(struct pair_ops){ plan, r->be->ops->add->forward, backward });
 }
 
 static void sums(void **state)
 {
     /* shapes, blocked, rows_back, add, alpha, beta, activation, single, self, without */
-    static const struct add_case cases[] = {
+    static const struct pair_case cases[] = {
         { { 4, 32, 5, 5 }, { 4, 32, 5, 5 }, { 1, 1 }, 4, { 0, 1 }, 1, 1, ACT_RELU, 0, 0, 0 },
         { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 1, 0 }, 3, { 1, 0 }, 0.5, 2, ACT_LEAKY, 0, 0, 0 },
         { { 4, 17, 5, 5 }, { 4, 17, 5, 5 }, { 0, 1 }, 3, { 0, 1 }, 0.5, 2, ACT_LOGISTIC, 0, 0, 0 },
