@@ -97,6 +97,10 @@ const struct stock_section stock_sections[] = {
     { "implicit", "learnt constants are not supported" },
     { "empty", "it does nothing: remove it" },
     { "silence", "it does nothing: remove it" },
+    /* the next two: of other forks */
+    { "depthwise_convolutional",
+      "write [convolutional], with filters= and groups= both the channels of its input: the weights load" },
+    { "centerloss", "write [center], then [connected] and [softmax]" },
     { "rnn", VIDEO },
     { "lstm", VIDEO },
     { "gru", VIDEO },

@@ -102,8 +102,56 @@ static void refuse(void **state)
     }
 }
 
+enum { CROP_ROWS = 2, CROP_CHANNELS = 3, CROP_PIXELS = 4 };
+
+/* The output of a [crop] for black images, in training or not. Returns the number of values that differ from
+ * the first of their channel, over all rows. */
+static int black_crop(int train, real *y, double *by)
+{
+    struct err e = { 0 };
+    const float x[CROP_ROWS * CROP_CHANNELS * 9] = { 0 };
+    const int label[CROP_ROWS] = { 0 };
+    ok(tiny_net(&t,
+                "[net]\nbatch=2\nchannels=3\nheight=3\nwidth=3\n[crop]\ncrop_height=2\ncrop_width=2\n"
+                "shift=.4\n[connected]\noutput=2\n[softmax]\n",
+                NULL, &e),
+       &e);
+    struct program_desc d = { .rows = CROP_ROWS, .train = train, .keep = 1 };
+    ok(program_open(&t.p, t.net, &d, &e), &e);
+    const struct step step = {
+        .x = x, .label = label, .rows = CROP_ROWS, .rows_s1 = CROP_ROWS, .iteration = 1
+    };
+    struct step_stats s;
+    float prob[CROP_ROWS * 2];
+    double ce;
+    ok(train ? step_train(t.p, &step, &s, &e) : program_infer(t.p, &step, prob, &ce, &e), &e);
+    assert_int_equal(t.be->ops->read(t.be, &program_layer(t.p, 0)->out->x, 0, CROP_ROWS, y), OK);
+    int differ = 0;
+    for (int i = 0; i < CROP_ROWS * CROP_CHANNELS * CROP_PIXELS; i++)
+        differ += y[i] != y[i / CROP_PIXELS % CROP_CHANNELS * CROP_PIXELS];
+    for (int c = 0; c < CROP_CHANNELS; c++) by[c] = y[c * CROP_PIXELS] + 1;
+    tiny_close(&t);
+    return differ;
+}
+
+/* Each channel moves by a number of its own, the same in all pixels of all images, and in training alone. */
+static void crops_shift_colours(void **state)
+{
+    real y[CROP_ROWS * CROP_CHANNELS * CROP_PIXELS];
+    double by[CROP_CHANNELS];
+    (void)state;
+    assert_int_equal(black_crop(1, y, by), 0);
+    for (int c = 0; c < CROP_CHANNELS; c++) {
+        assert_true(by[c] != 0 && by[c] != by[(c + 1) % CROP_CHANNELS]);
+        assert_in_range((uintmax_t)((by[c] + .2) * 1000), 0, 400);
+    }
+    assert_int_equal(black_crop(0, y, by), 0);
+    for (int c = 0; c < CROP_CHANNELS; c++) assert_true(by[c] == 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(make), cmocka_unit_test(refuse) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(make), cmocka_unit_test(refuse),
+                                        cmocka_unit_test(crops_shift_colours) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
