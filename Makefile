@@ -1,6 +1,6 @@
 # make [GPU=0|1] [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
-#      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG and PNG; stb_image does what is left
+#      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG, PNG and videos; stb_image does what is left
 # make install [PREFIX=/usr/local] [DESTDIR=]     the program, cfgs and data files; with the options it was built with
 #
 # make demo         train with and without [itra] on Fashion-MNIST, compare, plot
@@ -90,7 +90,7 @@ NVCC         := $(CUDA)/bin/nvcc
 NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
                 -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
 LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,-ldnnl) $(call on,TURBOJPEG,-lturbojpeg) \
-          $(call on,OPENCV,-lopencv_imgcodecs -lopencv_core -lstdc++) \
+          $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
           -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 link    = $(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
 
@@ -130,7 +130,7 @@ $(B)/headers: $(B)/compile.flags $(TOOLKIT)
 	$(call need,$(CC) $(CFLAGS) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))
 	$(call need,$(CC) $(CFLAGS) -x c,stb/stb_image.h zlib.h,run scripts/deps.sh build)
 	$(call need,$(CC) $(CFLAGS) -x c,$(call on,TURBOJPEG,turbojpeg.h),run scripts/deps.sh turbojpeg)
-	$(call need,$(CXX) $(CXXFLAGS) -x c++ -isystem $(OPENCV_INCLUDE),$(call on,OPENCV,opencv2/imgcodecs.hpp),run scripts/deps.sh opencv)
+	$(call need,$(CXX) $(CXXFLAGS) -x c++ -isystem $(OPENCV_INCLUDE),$(call on,OPENCV,opencv2/imgcodecs.hpp opencv2/videoio.hpp),run scripts/deps.sh opencv)
 	@touch $@
 
 $(B)/%.o: %.c $(B)/compile.flags | $(B)/headers $(REGISTRIES)

@@ -11,7 +11,7 @@ packages() {
     demo) echo libdnnl-dev libstb-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox ;;
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
-    opencv) echo libopencv-imgcodecs-dev g++ ;;
+    opencv) echo libopencv-imgcodecs-dev libopencv-videoio-dev g++ ;;
     figures) echo python3-matplotlib python3-sklearn ;;
     *)
         echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv or figures" >&2

@@ -23,6 +23,10 @@ const struct command commands[] = {
       "the probabilities of all classes for each image (those of test=)", cli_predict },
     { "classifier", "csv", CMD_PREDICT, 3, -1, "classifier csv DATA CFG WEIGHTS [IMAGE...] [FLAGS]",
       "the numbers of the most probable classes of each image (those of test=)", cli_predict },
+    { "classifier", "demo", CMD_DEMO, 3, 4, "classifier demo DATA CFG WEIGHTS [VIDEO] [FLAGS]",
+      "the most probable classes of each frame of a video file, an address or a camera (build with OPENCV=1), "
+      "or of numbered images (frame_%04d.png); as text: no display is needed",
+      cli_demo },
     { "classifier", "features", CMD_FEATURES, 3, 3,
       "classifier features DATA CFG WEIGHTS -out FILE.npy [FLAGS]",
       "the features that the classifier sees, of every validation image, as NumPy arrays", cli_features },
@@ -77,7 +81,6 @@ static const struct {
     { "oneoff", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
     { "oneoff2", "darknet partial CFG WEIGHTS OUT N, or classifier train -finetune" },
     { "mkimg", "darknet visualize CFG WEIGHTS" },
-    { "demo", "ffmpeg -i VIDEO frames/%06d.jpg, then darknet classifier predict with the folder" },
     { "validfull", "darknet classifier valid ... -set net.width=320 -set net.height=320" },
     { "validmulti", "darknet classifier valid10, or valid ... -set net.width=320 -set net.height=320" },
     { "try", "darknet classifier predict -center" },
@@ -107,7 +110,7 @@ static const struct {
     { "art", NULL },
     { "tag", NULL },
     { "3d", NULL },
-    { "test", NULL }
+    { "test", NULL },
 };
 
 static int unknown_command(const char *group, const char *given, struct err *e)

@@ -23,13 +23,13 @@ orders() { # the operations of cuda, with the threads of a block in several orde
     done
 }
 
-export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet
+export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet OPENCV_DARKNET=$PWD/$opencv/darknet
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 
 # What runs on a GPU is skipped without one; the choice of devices and the plans of cuDNN are not.
 if [ "${1:-}" = gpu ]; then
     export DARKNET=$PWD/$cuda/darknet GPU_REAL=$PWD/$cuda/darknet
-    unset GPU_HOST
+    unset GPU_HOST OPENCV_DARKNET
     exec tests/run.sh $(programs $cuda backends layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
 fi
 

@@ -32,8 +32,9 @@ struct flag {
 
 enum {
     PREDICTS = CMD_PREDICT | CMD_CLASSIFY,
-    NETS = CMD_TRAIN | CMD_VALID | PREDICTS | CMD_FEATURES | CMD_NET | CMD_IMTEST,
-    RUNS = CMD_TRAIN | CMD_VALID | PREDICTS,
+    ANSWERS = PREDICTS | CMD_DEMO,
+    NETS = CMD_TRAIN | CMD_VALID | ANSWERS | CMD_FEATURES | CMD_NET | CMD_IMTEST,
+    RUNS = CMD_TRAIN | CMD_VALID | ANSWERS,
     ALL = NETS | CMD_PREPARE | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
 
@@ -55,12 +56,14 @@ static const struct flag flags[] = {
     { "errors", FLAG_TEXT, AT(errors), CMD_VALID, "FILE",
       "write the images with wrong answers as CSV, the surest first" },
     { "t", FLAG_COUNT, AT(top), RUNS, "K", "k of top-k (top= of the data file)" },
-    { "letterbox", FLAG_SWITCH, AT(letterbox), PREDICTS, NULL,
+    { "letterbox", FLAG_SWITCH, AT(letterbox), ANSWERS, NULL,
       "fit the image inside the input, rest gray (default)" },
-    { "center", FLAG_SWITCH, AT(center), PREDICTS, NULL, "resize the central part, as valid does" },
+    { "center", FLAG_SWITCH, AT(center), ANSWERS, NULL, "resize the central part, as valid does" },
     { "list", FLAG_TEXT, AT(list), PREDICTS, "FILE",
       "predict the images that a text file names, one a line (-: standard input)" },
-    { "csv", FLAG_SWITCH, AT(csv), PREDICTS, NULL, "print CSV: image, rank, class, name, probability" },
+    { "csv", FLAG_SWITCH, AT(csv), ANSWERS, NULL,
+      "print CSV: image (or number of the frame), rank, class, name, probability" },
+    { "c", FLAG_INDEX, AT(camera), CMD_DEMO, "N", "take camera N, from 0 on, where no VIDEO is given (0)" },
     { "out", FLAG_TEXT, AT(out), CMD_FEATURES, "FILE.npy", "the features; the labels go to FILE.labels.npy" },
     { "layer", FLAG_INDEX, AT(layer), CMD_FEATURES, "N",
       "take the output of layer N (the classifier's input: what [itra] sees)" },
@@ -376,7 +379,7 @@ int args_words(const char *word)
 
 int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
 {
-    *c = (struct cli){ .command = cmd, .seed = 1, .layer = -1 };
+    *c = (struct cli){ .command = cmd, .seed = 1, .layer = -1, .camera = -1 };
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
     c->set = mem_alloc((size_t)argc + 1, sizeof *c->set);
     c->ignored = mem_alloc((size_t)argc + 1, sizeof *c->ignored);

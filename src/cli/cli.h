@@ -2,6 +2,7 @@
  * an error; only main prints errors. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include "core/err.h"
@@ -21,7 +22,8 @@ enum {
     CMD_HELP = 128,
     CMD_FEATURES = 256,
     CMD_PREPARE = 512,
-    CMD_CLASSIFY = 1024
+    CMD_CLASSIFY = 1024,
+    CMD_DEMO = 2048
 };
 
 /* A command line, taken apart. */
@@ -38,6 +40,7 @@ struct cli {
     char gpu_device[24];
     int top;          /* 0: as the data file says */
     int layer, limit; /* -1: the classifier's input; 0: all images */
+    int camera;       /* -1: not given */
     const char *resume, *metrics, *chart, *confusion, *errors, *list, *out;
     double valid; /* share of the images that validate; 0: not given */
     int force;
@@ -72,6 +75,7 @@ int cli_train(const struct cli *, struct err *);
 int cli_valid(const struct cli *, struct err *);
 int cli_predict(const struct cli *, struct err *);
 int cli_classify(const struct cli *, struct err *);
+int cli_demo(const struct cli *, struct err *);
 int cli_features(const struct cli *, struct err *);
 int cli_prepare(const struct cli *, struct err *);
 int cli_ops(const struct cli *, struct err *);
@@ -93,6 +97,11 @@ void cli_help_command(const struct command *);
 void output_open(void);
 int output_check(struct err *); /* an error once something could not be written to stdout */
 void csv_text(FILE *, const char *); /* a field of CSV, in quotes where it needs them */
+
+/* After stop_on_signals, the first signal is remembered here, for the command to end in good order; a second
+ * one ends the program at once. Signals that were ignored from the start (nohup) stay ignored. */
+extern volatile sig_atomic_t stop_signal;
+void stop_on_signals(void);
 
 /* On a terminal a progress line may be open, which other output must end first. */
 struct console {

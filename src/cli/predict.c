@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/cli.h"
+#include "cli/answer.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "data/folder.h"
 #include "data/image.h"
 #include "data/images.h"
-#include "train/trainer.h"
 
 struct prediction;
 
@@ -23,80 +22,39 @@ struct form {
 };
 
 struct prediction {
-    struct session s;
+    struct answer a;
     const struct form *form;
-    enum view view;
-    float *x, *prob; /* one image; one row of probabilities */
-    int alone;       /* there is only one image, so its name is not printed */
+    int alone; /* there is only one image, so its name is not printed */
     int seen, failed;
 };
 
-static int load_image(const struct prediction *p, const char *path, struct err *e)
-{
-    const struct net_config *c = &p->s.net->config;
-    struct picture i;
-    TRY(image_decode(path, &(struct decoding){ c->channels, 0, p->s.data->orient }, &i, e));
-    if (i.flaw) note(&p->s.notes, "%s: %s", path, i.flaw);
-    int rc = image_view(p->view, i.pixels, c->channels, i.w, i.h, c->width, c->height, p->x, e);
-    mem_free(i.pixels);
-    if (!rc) augment_normalise(&p->s.augment, p->x);
-    return rc;
-}
-
-int best_class(const float *prob, int classes)
-{
-    int best = 0;
-    for (int k = 1; k < classes; k++)
-        if (prob[k] > prob[best]) best = k;
-    return best;
-}
-
-static void print_class(const struct prediction *p, const char *path, int rank, int k)
-{
-    char buf[16];
-    const char *name = class_name(p->s.data, k, buf);
-    double share = (double)p->prob[k];
-    if (!p->s.cli->csv) {
-        printf("%5.2f%%: %s\n", 100 * share, name);
-        return;
-    }
-    csv_text(stdout, path);
-    printf(",%d,%d,", rank, k);
-    csv_text(stdout, name);
-    printf(",%.6f\n", share);
-}
-
 static void print_top(struct prediction *p, const char *path)
 {
-    if (!p->alone && !p->s.cli->csv) printf("%s:\n", path);
-    for (int i = 1; i <= session_top(&p->s); i++) {
-        int best = best_class(p->prob, p->s.net->classes);
-        print_class(p, path, i, best);
-        p->prob[best] = -1; /* printed */
-    }
+    if (!p->alone && !p->a.s.cli->csv) printf("%s:\n", path);
+    answer_print(&p->a, path, 5, 2);
 }
 
 static void print_label(struct prediction *p, const char *path)
 {
     char buf[16];
     (void)path;
-    puts(class_name(p->s.data, best_class(p->prob, p->s.net->classes), buf));
+    puts(class_name(p->a.s.data, best_class(p->a.prob, p->a.s.net->classes), buf));
 }
 
 static void print_probabilities(struct prediction *p, const char *path)
 {
     printf("%s", path);
-    for (int k = 0; k < p->s.net->classes; k++) printf("\t%g", (double)p->prob[k]);
+    for (int k = 0; k < p->a.s.net->classes; k++) printf("\t%g", (double)p->a.prob[k]);
     putchar('\n');
 }
 
 static void print_indices(struct prediction *p, const char *path)
 {
     printf("%s", path);
-    for (int i = session_top(&p->s); i > 0; i--) {
-        int best = best_class(p->prob, p->s.net->classes);
+    for (int i = session_top(&p->a.s); i > 0; i--) {
+        int best = best_class(p->a.prob, p->a.s.net->classes);
         printf("\t%d", best);
-        p->prob[best] = -1;
+        p->a.prob[best] = -1;
     }
     putchar('\n');
 }
@@ -109,12 +67,15 @@ static const struct form forms[] = { { "predict", VIEW_LETTERBOX, print_top, 0 }
 
 static int predict_image(struct prediction *p, const char *path, struct err *e)
 {
-    struct step s = { .x = p->x, .rows = 1, .rows_s1 = 1 };
-    TRY(load_image(p, path, e));
-    TRY(program_infer(p->s.program, &s, p->prob, NULL, e));
-    TRY(eval_check(p->prob, p->s.net->classes, p->s.cli->arg[2], e));
-    p->form->print(p, path);
-    return OK;
+    struct answer *a = &p->a;
+    const struct decoding how = { a->s.net->config.channels, 0, a->s.data->orient };
+    struct picture i;
+    TRY(image_decode(path, &how, &i, e));
+    if (i.flaw) note(&a->s.notes, "%s: %s", path, i.flaw);
+    int rc = answer_make(a, &i, e);
+    mem_free(i.pixels);
+    if (!rc) p->form->print(p, path);
+    return rc;
 }
 
 /* An unreadable image among several is named and skipped; the exit status tells of it. */
@@ -124,7 +85,7 @@ static int predict_next(struct prediction *p, const char *path, struct err *e)
     p->seen++;
     if (!rc) return output_check(e);
     if (p->alone || (rc != E_FILE && rc != E_FORMAT)) return rc;
-    note(&p->s.notes, "%s", e->msg);
+    note(&p->a.s.notes, "%s", e->msg);
     p->failed++;
     return OK;
 }
@@ -176,12 +137,12 @@ static int predict_stdin(struct prediction *p, struct err *e)
 
 static int predict_all(struct prediction *p, struct err *e)
 {
-    const struct cli *c = p->s.cli;
+    const struct cli *c = p->a.s.cli;
     const int given = c->narg - 3, of_test = !given && !c->list && p->form->of_test;
-    const char *list = of_test ? p->s.data->test : c->list;
+    const char *list = of_test ? p->a.s.data->test : c->list;
     const int from_stdin = list ? !strcmp(list, "-") : !given;
     if (of_test && !list)
-        return fail_at(e, E_CFG, p->s.data->path, 0,
+        return fail_at(e, E_CFG, p->a.s.data->path, 0,
                        "no `test=`: add the list of images, or name images to %s", c->command->name);
     p->alone = given == 1 && !list;
     if (c->csv) puts("image,rank,class,name,probability");
@@ -194,26 +155,14 @@ static int predict_all(struct prediction *p, struct err *e)
 
 static int predict(struct prediction *p, const struct cli *c, struct err *e)
 {
-    static const char *const preprocessing[] = { "the central part, resized", "letterbox",
-                                                 "the whole image, resized" };
     for (p->form = forms; strcmp(p->form->command, c->command->name);) p->form++;
-    p->view = c->center ? VIEW_CENTER : c->letterbox ? VIEW_LETTERBOX : p->form->view;
     if (c->csv && p->form->print != print_top)
         return fail(e, E_ARG, "-csv is for classifier predict: %s has lines of its own", c->command->name);
-    if (c->center && c->letterbox) return fail(e, E_ARG, "-center and -letterbox: give one of them");
     if (c->narg <= 3 && !c->list && !p->form->of_test && isatty(STDIN_FILENO))
         return fail(e, E_ARG, "predict: no image given; usage: darknet %s", c->command->usage);
-    TRY(session_open(&p->s, c, c->arg[0], c->arg[1], e));
-    const struct net_config *n = &p->s.net->config;
-    if (n->letter_box && !c->center && p->view == VIEW_CENTER) p->view = VIEW_LETTERBOX;
-    TRY(session_load(&p->s, c->arg[2], e));
-    TRY(program_refresh(p->s.program, e));
-    size_t row = shape_row((struct shape){ 1, n->channels, n->height, n->width });
-    p->x = mem_alloc(row, sizeof *p->x);
-    p->prob = mem_alloc((size_t)p->s.net->classes, sizeof *p->prob);
-    if (!p->x || !p->prob) return fail(e, E_MEM, "no memory for an image of %zu numbers", row);
+    TRY(answer_open(&p->a, c, p->form->view, e));
     TRY(predict_all(p, e));
-    note(&p->s.notes, "preprocessing: %s to %dx%d", preprocessing[p->view], n->width, n->height);
+    note(&p->a.s.notes, "preprocessing: %s", p->a.preprocessing);
     return OK;
 }
 
@@ -221,9 +170,7 @@ int cli_predict(const struct cli *c, struct err *e)
 {
     struct prediction p = { 0 };
     int rc = predict(&p, c, e);
-    mem_free(p.prob);
-    mem_free(p.x);
-    session_close(&p.s);
+    answer_close(&p.a);
     return rc;
 }
 

@@ -1,7 +1,6 @@
 /* classifier train: Darknet's lines into a pipe, a progress line on a terminal. */
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +8,6 @@
 #include "cli/cli.h"
 #include "core/file.h"
 #include "train/trainer.h"
-
-/* ---- interruption ---- */
-
-/* A signal handler can reach nothing but a global. */
-static volatile sig_atomic_t stop_signal;
-
-static void remember(int number) { stop_signal = number; }
-
-/* The first signal ends training in good order; a second one ends the program at once. Signals that were
- * ignored from the start (nohup) stay ignored. */
-static void watch_signals(void)
-{
-    /* The last three come from schedulers before they kill, and from a limit on CPU time. */
-    static const int number[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU };
-    struct sigaction before, a = { .sa_handler = remember, .sa_flags = SA_RESTART | (int)SA_RESETHAND };
-    sigemptyset(&a.sa_mask);
-    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-        if (!sigaction(number[i], NULL, &before) && before.sa_handler != SIG_IGN)
-            sigaction(number[i], &a, NULL);
-}
 
 /* ---- what the run is about to do, said before it starts ---- */
 
@@ -238,7 +217,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
     print_plan(s, base);
     print_itra(s);
     TRY(output_check(e));
-    watch_signals();
+    stop_on_signals();
     int rc = trainer_run(s->net, s->data, s->train, s->valid, &o, &hooks, e);
     draw(&log);
     chart_free(&log.chart);

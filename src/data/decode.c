@@ -195,6 +195,14 @@ void raw_planes(const struct raw *r, int c, uint8_t *to)
     }
 }
 
+int raw_picture(const struct raw *r, int c, const char *path, struct picture *to, struct err *e)
+{
+    *to = (struct picture){ mem_alloc((size_t)r->w * (size_t)r->h, (size_t)c), r->w, r->h, r->flaw };
+    if (!to->pixels) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r->w, r->h);
+    raw_planes(r, c, to->pixels);
+    return OK;
+}
+
 static int decode(struct encoded *f, const struct decoding *d, struct raw *r, struct err *e)
 {
     if (is_pnm(f->x, f->n)) return decode_pnm(f, r, e);
@@ -219,13 +227,7 @@ int image_decode(const char *path, const struct decoding *d, struct picture *to,
     struct raw r = { 0 };
     int rc = decode(&f, d, &r, e);
     mem_free(bytes);
-    if (!rc) {
-        *to = (struct picture){ mem_alloc((size_t)r.w * (size_t)r.h, (size_t)d->c), r.w, r.h, r.flaw };
-        if (to->pixels)
-            raw_planes(&r, d->c, to->pixels);
-        else
-            rc = fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r.w, r.h);
-    }
+    if (!rc) rc = raw_picture(&r, d->c, path, to, e);
     mem_free(r.x);
     return rc;
 }

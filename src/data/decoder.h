@@ -30,6 +30,14 @@ struct raw {
 
 enum { DECODER_PASSES = 1 };
 
+/* Videos; for a path of NULL, camera number `camera`. next leaves r->x NULL behind the last frame; `name` is
+ * for its messages. */
+struct video_ops {
+    int (*open)(void **stream, const char *path, int camera, struct err *);
+    int (*next)(void *stream, const char *name, struct raw *r, struct err *);
+    void (*close)(void *stream);
+};
+
 /* decode fills *raw, or returns DECODER_PASSES (and leaves *raw alone) for what it does not know or cannot do
  * without a complaint. The last decoder, stb_image, passes on foreign kinds only: whatever is built in, of
  * all others the same files are images and the same ones are damaged, in the same words. `shorter` is
@@ -38,6 +46,7 @@ struct decoder {
     const char *name;
     const char *(*version)(void); /* of the library, and what it is asked about; for `darknet version` */
     int (*decode)(const struct encoded *, int shorter, struct raw *, struct err *);
+    const struct video_ops *video; /* NULL: it knows images only */
 };
 
 const struct decoder *decoder_at(int i); /* NULL behind the last */
@@ -47,6 +56,9 @@ int decoder_has_opencv(void);
 int encoded_inspect(struct encoded *, struct err *);
 /* To c planes: 1 luma, 3 RGB. */
 void raw_planes(const struct raw *, int c, uint8_t *to);
+struct picture;
+/* The same, allocated, with the rest of a picture. */
+int raw_picture(const struct raw *, int c, const char *path, struct picture *, struct err *);
 int image_check_size(int64_t w, int64_t h, const char *path, struct err *);
 
 static inline int is_jpeg(const uint8_t *p, size_t n) { return n > 2 && p[0] == 0xff && p[1] == 0xd8; }

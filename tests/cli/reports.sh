@@ -144,7 +144,7 @@ sed '/^labels/d' mini.data >x.data
 check "names= alone" refuses 'no `labels=`.*names= are what is printed' classifier train x.data big.cfg
 check "a key as a flag" refuses 'write -set net.batch=VALUE' classifier train mini.data big.cfg --batch=32
 check "imagenet" refuses 'classifier train, valid or predict' imagenet valid big.cfg $weights
-check "demo" refuses "'demo' of other Darknets.*classifier predict" classifier demo mini.data big.cfg $weights
+check "demo without its group" refuses 'did you mean classifier demo' demo mini.data big.cfg $weights
 check "a command without its group" refuses 'did you mean classifier train' train mini.data big.cfg
 for words in 'help train' 'help classifier train' 'classifier train -h'; do
     check "$words" run $words

@@ -1,11 +1,17 @@
-/* JPEG, PNG, WebP and TIFF by OpenCV 4; other kinds and what it does not read stay stb_image's.
+/* JPEG, PNG, WebP, TIFF and videos by OpenCV 4; other kinds and what it does not read stay stb_image's.
  *
  * A JPEG that is cut off OpenCV completes from nothing without a word, so its markers are followed to the end
  * here first. Of garbled data within the file only libjpeg knows: it prints a line and makes something up,
  * where stb_image and TurboJPEG refuse. */
 #include <cstring>
+#include <cstdlib>
+#include <memory>
+#include <sys/stat.h>
 #include <opencv2/core/utility.hpp>
+#include <opencv2/core/utils/logger.hpp>
 #include <opencv2/imgcodecs.hpp>
+#include <opencv2/videoio.hpp>
+#include <opencv2/videoio/registry.hpp>
 extern "C" {
 #include "core/mem.h"
 #include "data/decoder.h"
@@ -77,15 +83,15 @@ cv::Mat imdecode(const encoded *f, int shorter)
     return cv::imdecode(bytes, flags_for(f, shorter));
 }
 
-int decode_mat(const encoded *f, int shorter, raw *r, err *e)
+/* DECODER_PASSES where the samples are of another kind than images have here. */
+int to_raw(const cv::Mat &m, const char *path, raw *r, err *e)
 {
-    const cv::Mat m = imdecode(f, shorter);
     const int n = m.channels(), depth = m.depth();
     if (m.empty() || (n != 1 && n != 3 && n != 4) || (depth != CV_8U && depth != CV_16U))
         return DECODER_PASSES;
     raw to = { m.cols, m.rows, n == 1 ? 1 : 3, nullptr, nullptr };
     to.x = static_cast<uint8_t *>(mem_alloc(m.total(), static_cast<size_t>(to.n)));
-    if (!to.x) return fail_at(e, E_MEM, f->path, 0, "not enough memory for %d x %d pixels", to.w, to.h);
+    if (!to.x) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", to.w, to.h);
     if (depth == CV_8U)
         copy<uint8_t>(m, to.x);
     else
@@ -100,7 +106,7 @@ int decode(const encoded *f, int shorter, raw *r, err *e)
                                  : is_png(f->x, f->n) || (is_jpeg(f->x, f->n) && readable_jpeg(f->x, f->n));
     if (!mine) return DECODER_PASSES;
     try {
-        return decode_mat(f, shorter, r, e);
+        return to_raw(imdecode(f, shorter), f->path, r, e);
     } catch (const std::bad_alloc &) {
         return fail_at(e, E_MEM, f->path, 0, "not enough memory for %d x %d pixels", f->w, f->h);
     } catch (...) {
@@ -108,8 +114,59 @@ int decode(const encoded *f, int shorter, raw *r, err *e)
     }
 }
 
-const char *version() { return "OpenCV " CV_VERSION " (JPEG, PNG, WebP, TIFF)"; }
+const char *version() { return "OpenCV " CV_VERSION " (JPEG, PNG, WebP, TIFF, videos)"; }
+
+/* ---- videos ---- */
+
+/* The one asked for if it is built in, else whichever can. */
+int backend(cv::VideoCaptureAPIs wanted)
+{
+    return cv::videoio_registry::hasBackend(wanted) ? wanted : cv::CAP_ANY;
+}
+
+/* FFmpeg for files: others take long to refuse, and print lines of their own. */
+bool open_file(cv::VideoCapture &v, const char *path)
+{
+    struct stat s;
+    const bool device = !stat(path, &s) && S_ISCHR(s.st_mode);
+    return v.open(path, backend(device ? cv::CAP_V4L2 : cv::CAP_FFMPEG));
+}
+
+int open(void **stream, const char *path, int camera, err *e)
+{
+    /* What fails is said here, in one line. */
+    cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
+    setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);
+    try {
+        auto v = std::make_unique<cv::VideoCapture>();
+        if (path ? open_file(*v, path) : v->open(camera, backend(cv::CAP_V4L2))) {
+            *stream = v.release();
+            return OK;
+        }
+    } catch (...) { /* as if it had said no */
+    }
+    if (path) return fail_at(e, E_FORMAT, path, 0, "is no video or camera that OpenCV can open");
+    return fail(e, E_DEVICE,
+                "camera %d cannot be opened: is it there, free, and yours to read? -c N takes another",
+                camera);
+}
+
+int next(void *stream, const char *name, raw *r, err *e)
+{
+    try {
+        cv::Mat m;
+        if (!static_cast<cv::VideoCapture *>(stream)->read(m)) return OK;
+        const int rc = to_raw(m, name, r, e);
+        if (rc != DECODER_PASSES) return rc;
+    } catch (...) { /* no memory, or whatever else a codec throws */
+    }
+    return fail_at(e, E_FORMAT, name, 0, "a frame cannot be read: damaged, or too large for the memory");
+}
+
+void close(void *stream) { delete static_cast<cv::VideoCapture *>(stream); }
+
+const video_ops video = { open, next, close };
 
 } // namespace
 
-const struct decoder decoder_opencv = { "opencv", version, decode };
+const struct decoder decoder_opencv = { "opencv", version, decode, &video };
