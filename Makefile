@@ -1,4 +1,5 @@
 # make [GPU=0|1] [ONEDNN=0|1] [DOUBLE=0|1] [DEBUG=0|1] [SAN=address,undefined|thread]    ./darknet
+#      [ONEDNN_ROOT=DIR]     oneDNN from DIR/include and DIR/lib instead of the system's
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG, PNG and videos; stb_image does what is left
 # make install [PREFIX=/usr/local] [DESTDIR=]     the program, cfgs and data files; with the options it was built with
@@ -17,6 +18,7 @@ CUDA   ?= /usr/local/cuda
 CUDNN  ?= $(CUDA)
 CUDA_ARCH ?= all-major
 ONEDNN ?= 1
+ONEDNN_ROOT ?=
 DOUBLE ?= 0
 DEBUG  ?= 0
 SAN    ?=
@@ -46,7 +48,7 @@ endif
 on      = $(if $(filter 1,$($(1))),$(2))
 on_host = $(if $(filter host,$(GPU)),$(1))
 
-VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(call on,GPU,-cuda)$(call on_host,-shim)$(if $(filter 0,$(ONEDNN)),-ref)
+VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(call on,GPU,-cuda)$(call on_host,-shim)$(if $(filter 0,$(ONEDNN)),-ref,$(if $(ONEDNN_ROOT),-onednn))
 VARIANT := $(VARIANT)$(call on,TURBOJPEG,-turbojpeg)$(call on,OPENCV,-opencv)
 VARIANT := $(VARIANT)$(call on,DEBUG,-debug)$(call on,COVERAGE,-coverage)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
@@ -75,7 +77,12 @@ ifeq ($(COVERAGE),1) # a line of code for each line of source
 override OPT := -O0 -g --coverage
 override LDFLAGS += --coverage
 endif
-COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(call on,DOUBLE,-DREAL=double) \
+# oneDNN's folder; tests and installed programs find the library there.
+ifneq ($(ONEDNN_ROOT),)
+ONEDNN_INCLUDE := -isystem $(ONEDNN_ROOT)/include
+ONEDNN_DIRS    := $(abspath $(wildcard $(ONEDNN_ROOT)/lib $(ONEDNN_ROOT)/lib64))
+endif
+COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(ONEDNN_INCLUDE) $(call on,DOUBLE,-DREAL=double) \
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
 ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) -isystem $(OPENCV_INCLUDE) $(CXXFLAGS)
@@ -89,8 +96,8 @@ CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ld
 NVCC         := $(CUDA)/bin/nvcc
 NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
                 -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
-LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,-ldnnl) $(call on,TURBOJPEG,-lturbojpeg) \
-          $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
+LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
+          $(call on,TURBOJPEG,-lturbojpeg) $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
           -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 link    = $(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
 
@@ -127,7 +134,7 @@ TOOLKIT := $(call on,GPU,$(B)/toolkit.flags)
 $(B)/headers: $(B)/compile.flags $(TOOLKIT)
 	$(call on,GPU,@command -v $(NVCC) >/dev/null || { echo "make: $(NVCC) is missing: give the folder of CUDA$(comma) CUDA=$(CUDA)" >&2; exit 1; })
 	$(call need,$(CC) $(CFLAGS) -x c $(CUDA_INCLUDE),$(call on,GPU,cuda_runtime_api.h cudnn.h cublas_v2.h),give the folders of CUDA and cuDNN$(comma) CUDA=$(CUDA) CUDNN=$(CUDNN))
-	$(call need,$(CC) $(CFLAGS) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))
+	$(call need,$(CC) $(CFLAGS) $(ONEDNN_INCLUDE) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))
 	$(call need,$(CC) $(CFLAGS) -x c,stb/stb_image.h zlib.h,run scripts/deps.sh build)
 	$(call need,$(CC) $(CFLAGS) -x c,$(call on,TURBOJPEG,turbojpeg.h),run scripts/deps.sh turbojpeg)
 	$(call need,$(CXX) $(CXXFLAGS) -x c++ -isystem $(OPENCV_INCLUDE),$(call on,OPENCV,opencv2/imgcodecs.hpp opencv2/videoio.hpp),run scripts/deps.sh opencv)
@@ -221,6 +228,11 @@ test:
 	@scripts/deps.sh build test
 	@$(MAKE) -j$(JOBS) --no-print-directory check-device
 	@tests/all.sh gpu
+else ifneq ($(ONEDNN_ROOT),) # another oneDNN: what computes with it
+test:
+	@scripts/deps.sh build test
+	@$(MAKE) -j$(JOBS) --no-print-directory darknet check-programs
+	@tests/all.sh onednn
 else
 test:
 	@scripts/deps.sh build test turbojpeg opencv

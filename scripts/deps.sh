@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh SET..., as in `packages` below.
-# Asks nothing; needs root or sudo only when something is missing.
+# Asks nothing; needs root or sudo only when something is missing. What a system may lack and the tests do without, they skip:
+# `optional`. onednn3 also puts oneDNN 3 into build/onednn3, for a system whose package is oneDNN 2: make ONEDNN_ROOT=build/onednn3
 set -eu
 
 packages() {
@@ -12,6 +13,7 @@ packages() {
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
     opencv) echo libopencv-imgcodecs-dev libopencv-videoio-dev g++ ;;
+    onednn3) echo python3-venv ;;
     figures) echo python3-matplotlib python3-sklearn ;;
     *)
         echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv or figures" >&2
@@ -32,19 +34,47 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: no apt here: install oneDNN, stb, zlib (and for the tests cmocka) by hand; see README.md" >&2
     exit 1
 fi
-want=$(missing "$@" | tr '\n' ' ')
-[ -n "$want" ] || exit 0
+optional=' darknet dataset-fashion-mnist gnuplot-nox python3-torch '
 root=
-if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || { echo "deps.sh: must be root, or have sudo, to install: $want" >&2; exit 1; }
-    root=sudo
-fi
-echo "installing: $want"
-export DEBIAN_FRONTEND=noninteractive
+as_root() { # asks for sudo only where there is something to install
+    [ "$(id -u)" = 0 ] || root=sudo
+    [ -z "$root" ] || command -v sudo >/dev/null || { echo "deps.sh: must be root, or have sudo, to install: $*" >&2; exit 1; }
+}
+known() { # known PACKAGE...: those that this system's lists have, less the optional ones that they lack
+    for p in "$@"; do
+        case $optional in
+        *" $p "*) apt-cache show "$p" >/dev/null 2>&1 || { echo "deps.sh: no package $p here: what needs it is left out" >&2; continue; } ;;
+        esac
+        echo "$p"
+    done
+}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { $root apt-get update -qq && $root apt-get install -y -qq --no-install-recommends $want; } >"$log" 2>&1; then
-    tail -5 "$log" >&2
-    echo "deps.sh: apt-get could not install: $want" >&2
-    exit 1
+quietly() { # quietly WHAT COMMAND...
+    what=$1
+    shift
+    "$@" >"$log" 2>&1 || { tail -5 "$log" >&2; echo "deps.sh: could not install: $what" >&2; exit 1; }
+}
+
+want=$(missing "$@" | tr '\n' ' ')
+if [ -n "$want" ]; then
+    as_root $want
+    export DEBIAN_FRONTEND=noninteractive
+    quietly "$want" $root apt-get update -qq
+    want=$(known $want | tr '\n' ' ')
 fi
+if [ -n "$want" ]; then
+    echo "installing: $want"
+    quietly "$want" $root apt-get install -y -qq --no-install-recommends $want
+fi
+case " $* " in
+*" onednn3 "*)
+    [ ! -e build/onednn3 ] || exit 0
+    echo "installing: oneDNN 3 into build/onednn3"
+    mkdir -p build
+    rm -rf build/onednn3.new
+    quietly "oneDNN 3" python3 -m venv build/onednn3.new
+    quietly "oneDNN 3" build/onednn3.new/bin/pip install -q onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
+    mv build/onednn3.new build/onednn3 # whole or not at all
+    ;;
+esac

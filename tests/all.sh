@@ -1,6 +1,6 @@
 #!/bin/sh
 # What `make test` runs once everything is built: which program in which variant, and why there.
-#   tests/all.sh [gpu]      gpu: of the build for GPUs, after make test GPU=1
+#   tests/all.sh [gpu|onednn]   gpu: of the build for GPUs, after make test GPU=1; onednn: after make test ONEDNN_ROOT=DIR
 cd "$(dirname "$0")/.." || exit 2
 float=build/float double=build/double-ref san=build/float-address,undefined tsan=build/float-thread
 shim=build/float-shim-ref-address,undefined cuda=build/float-cuda
@@ -31,6 +31,15 @@ if [ "${1:-}" = gpu ]; then
     export DARKNET=$PWD/$cuda/darknet GPU_REAL=$PWD/$cuda/darknet
     unset GPU_HOST OPENCV_DARKNET
     exec tests/run.sh $(programs $cuda backends layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
+fi
+
+# Another version of oneDNN: every program and script whose numbers come from it.
+if [ "${1:-}" = onednn ]; then
+    variant=build/float-onednn
+    export DARKNET=$PWD/$variant/darknet BUILD=$variant
+    unset GPU_HOST
+    exec tests/run.sh $(programs $variant backends layers faults train | grep -v gradient) $variant/tests/torch/replay \
+        tests/golden/run.sh tests/cli/train.sh tests/cli/predict.sh tests/cli/reproduce.sh tests/cli/features.sh
 fi
 
 # Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host; gradients in double, which resolves

@@ -12,7 +12,7 @@ one() { # one DIR PROGRAM
     rc=$?
     p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p; s/^\([0-9]*\) passed, [0-9]* failed.*/\1/p' "$log" | tail -1)
     f=$(sed -n 's/^ *\([0-9]*\) FAILED TEST.*/\1/p; s/^[0-9]* passed, \([0-9]*\) failed.*/\1/p' "$log" | tail -1)
-    s=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p; s/^[0-9]* passed, [0-9]* failed, \([0-9]*\) skipped.*/\1/p' "$log" | tail -1)
+    s=$(sed -n 's/^\[  SKIPPED \] \([a-z]*: \)\{0,1\}\([0-9]*\) test.*/\2/p; s/^[0-9]* passed, [0-9]* failed, \([0-9]*\) skipped.*/\1/p' "$log" | tail -1)
     p=${p:-0} f=${f:-0} s=${s:-0}
     if [ "$rc" != 0 ] && [ "$f" = 0 ]; then f=1; fi      # crashed, or ran out of time
     if [ "$rc" = 0 ] && [ $((p + s)) = 0 ]; then f=1; fi # ran nothing

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Golden tests: every cfg of cases/ and exceptions/ through Debian's libdarknet and through us, on each backend.
 #
-#   tests/golden/run.sh [BUILD [BACKEND...]]      build/float cpu ref
+#   tests/golden/run.sh [BUILD [BACKEND...]]      $BUILD, or build/float; cpu ref
 #
 # The first lines of a case say what is run:
 #   # golden train STEPS TOLERANCE: reason        outputs, loss, gradients, changed parameters of so many steps
@@ -13,7 +13,7 @@
 #                                                 (";" starts a new line)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
-build=${1:-build/float}
+build=${1:-${BUILD:-build/float}}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- cpu ref
 oracle=$(tests/golden/build-oracle.sh) || exit 2

@@ -24,8 +24,7 @@ struct conv {
     struct op_plan gemm;   /* of conv_as_gemm, instead of everything below; else empty */
     struct tensor in, out; /* shapes and layouts */
     int rows_back, add_gx;
-    struct layout host; /* of the host's weights; the packed ones are as forward wants them */
-    float *no_bias;     /* zeros: the primitive always adds a bias */
+    float *no_bias; /* zeros: the primitive always adds a bias */
     struct pass forward, data, grad;
     size_t at_gw; /* in scratch: gw as packed, to be added */
 };
@@ -57,28 +56,33 @@ static int winograd(const struct dnn_conv *c)
 
 /* ---- plan ---- */
 
-/* Describes argument `arg` of the primitive, so many rows of t. 0: it wants an unknown layout. */
-static int bind(struct operand *o, struct tensor t, int rows, const struct primitive *p, int arg)
+/* Describes argument `arg` of the primitive, so many rows of t. */
+static int bind(struct operand *o, struct tensor t, int rows, const struct primitive *p, int arg,
+                struct err *e)
 {
-    int known;
+    const struct layout *want;
     t.shape.n = rows;
-    const struct layout *want = primitive_layout(p, arg, t.shape, &known);
+    TRY(primitive_layout(p, arg, t.shape, &want, e));
     *o = (struct operand){ .have = format_of(t.shape, t.layout),
                            .want = format_of(t.shape, want),
                            .rows = (size_t)rows,
                            .reorder = !format_same(t.shape, t.layout, want) };
-    return known;
+    return OK;
 }
 
-static int bind_pass(struct conv *s, struct pass *p)
+static int bind_pass(struct conv *s, struct pass *p, struct err *e)
 {
-    int known;
-    if (p == &s->data)
-        return bind(&p->a, s->out, s->rows_back, &p->run, 0) && bind(&p->b, s->in, s->rows_back, &p->run, 2);
-    if (p == &s->grad)
-        return bind(&p->a, s->in, s->rows_back, &p->run, 0) && bind(&p->b, s->out, s->rows_back, &p->run, 1);
-    s->out.layout = primitive_layout(&p->run, 3, s->out.shape, &known);
-    return known && bind(&p->a, s->in, s->in.shape.n, &p->run, 0);
+    const struct primitive *run = &p->run;
+    if (p == &s->data) {
+        TRY(bind(&p->a, s->out, s->rows_back, run, 0, e));
+        return bind(&p->b, s->in, s->rows_back, run, 2, e);
+    }
+    if (p == &s->grad) {
+        TRY(bind(&p->a, s->in, s->rows_back, run, 0, e));
+        return bind(&p->b, s->out, s->rows_back, run, 1, e);
+    }
+    TRY(primitive_layout(run, 3, s->out.shape, &s->out.layout, e));
+    return bind(&p->a, s->in, s->in.shape.n, run, 0, e);
 }
 
 /* Makes the primitive in the best way that oneDNN offers. */
@@ -93,14 +97,13 @@ static int make_pass(struct conv *s, struct pass *p, struct dnn_conv c, enum pas
         c.any = ways[i].any;
         if (c.winograd && !winograd(&c)) continue;
         rc = dnn_conv(&p->run, s->cpu, &c, kind, p == &s->forward ? NULL : &s->forward.run, e);
-        if (rc == OK && bind_pass(s, p)) {
-            p->weights = primitive_weights(&p->run, kind == PASS_WEIGHTS ? 2 : 1);
-            return OK;
-        }
+        if (rc == OK) rc = bind_pass(s, p, e);
+        if (rc == OK) p->weights = primitive_weights(&p->run, kind == PASS_WEIGHTS ? 2 : 1);
+        if (rc == OK) return OK;
         primitive_destroy(&p->run);
         if (rc == E_MEM) return rc;
     }
-    return rc ? rc : fail(e, E_DEVICE, "oneDNN wants an unknown memory format for this convolution");
+    return rc;
 }
 
 static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct op_plan *p,
@@ -116,7 +119,6 @@ static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_d
     }
     TRY(rc);
     p->fused = c.act == d->act;
-    s->host = dnn_host_weights(&c);
     s->no_bias = mem_alloc((size_t)c.out.c, sizeof *s->no_bias);
     return s->no_bias ? OK : fail(e, E_MEM, "no memory for a convolution");
 }
@@ -230,14 +232,14 @@ static int pack(const struct op_plan *p, const real *host, void *w)
 {
     const struct conv *s = p->self;
     if (s->gemm.self) return conv_as_gemm.pack(&s->gemm, host, w);
-    return reorder_weights(s->cpu, &s->host, host, p->weights, w);
+    return reorder_weights(s->cpu, NULL, host, p->weights, w);
 }
 
 static int unpack(const struct op_plan *p, const void *w, real *host)
 {
     const struct conv *s = p->self;
     if (s->gemm.self) return conv_as_gemm.unpack(&s->gemm, w, host);
-    return reorder_weights(s->cpu, p->weights, w, &s->host, host);
+    return reorder_weights(s->cpu, p->weights, w, NULL, host);
 }
 
 /* An input as the primitive wants it. */

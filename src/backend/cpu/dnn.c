@@ -1,8 +1,6 @@
-/* Written for version 2 of oneDNN. Version 3 makes primitives without operation descriptors and hides its
- * memory descriptors behind pointers: a port changes this file, and struct layout's member. */
 #include "dnn.h"
-#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
+#include "core/cores.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -32,7 +30,12 @@ static int set_threads(int n)
 
 int dnn_open(struct cpu *cpu, struct err *e)
 {
-    TRY(status(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "an engine", e));
+    if (!USES_OPENMP && cpu->threads != cores())
+        return fail(e, E_DEVICE, "this oneDNN was built without OpenMP and takes every core: -threads %d",
+                    cores());
+    if (dnnl_engine_create(&cpu->engine, dnnl_cpu, 0) != dnnl_success)
+        return fail(e, E_DEVICE, "oneDNN finds no processor%s",
+                    USES_SYCL ? ": set OCL_ICD_FILENAMES to the libintelocl.so beside it" : "");
     int rc = status(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "a stream", e);
     if (rc) dnnl_engine_destroy(cpu->engine);
     return rc;
@@ -60,7 +63,7 @@ static const_dnnl_primitive_desc_t desc_of(const struct primitive *p)
     return pd;
 }
 
-static const dnnl_memory_desc_t *arg_desc(const struct primitive *p, int i)
+static const_memory_desc_t arg_desc(const struct primitive *p, int i)
 {
     return dnnl_primitive_desc_query_md(desc_of(p), dnnl_query_exec_arg_md, p->arg[i].arg);
 }
@@ -70,7 +73,7 @@ static dnnl_status_t add_arg(struct primitive *p, int arg)
     if (p->nargs == PRIMITIVE_ARGS) return dnnl_invalid_arguments;
     dnnl_exec_arg_t *a = &p->arg[p->nargs];
     a->arg = arg;
-    const dnnl_memory_desc_t *md = arg_desc(p, p->nargs);
+    const_memory_desc_t md = arg_desc(p, p->nargs);
     dnnl_status_t s =
         md ? dnnl_memory_create(&a->memory, md, p->cpu->engine, DNNL_MEMORY_NONE) : dnnl_invalid_arguments;
     if (s == dnnl_success) p->nargs++;
@@ -87,51 +90,41 @@ static dnnl_status_t bind_args(struct primitive *p, const int *args)
     return p->scratch_bytes ? add_arg(p, DNNL_ARG_SCRATCHPAD) : s;
 }
 
-/* What a primitive is made of: an operation's descriptor, or the two layouts of a reorder. */
-struct recipe {
-    const_dnnl_op_desc_t desc;
-    const struct primitive *forward; /* backward passes: the forward one; else NULL */
-    enum act act;                    /* applied to the result */
-    const struct layout *from, *to;
-    const int *args; /* ends with 0 */
-    const char *what;
+/* A primitive in the making: between begin and finish the library works with the right number of threads. */
+struct making {
+    dnnl_engine_t engine;
+    dnnl_primitive_attr_t attr;
+    dnnl_primitive_desc_t desc;
+    dnnl_status_t status; /* the first failure */
+    int threads_before;
 };
 
 static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act);
 
-/* Zeroes the primitive when it fails. */
-static int make(struct primitive *p, const struct cpu *cpu, const struct recipe *r, struct err *e)
+/* act: applied to the result. */
+static struct making begin(const struct cpu *cpu, enum act act)
 {
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    int before = set_threads(cpu->threads);
-    *p = (struct primitive){ .cpu = cpu };
-    dnnl_status_t s = attributes(&attr, r->act);
-    if (s == dnnl_success)
-        s = r->desc ? dnnl_primitive_desc_create(&pd, r->desc, attr, cpu->engine,
-                                                 r->forward ? desc_of(r->forward) : NULL)
-                    : dnnl_reorder_primitive_desc_create(&pd, &r->from->weights, cpu->engine, &r->to->weights,
-                                                         cpu->engine, attr);
-    if (s == dnnl_success) s = dnnl_primitive_create(&p->handle, pd);
-    if (s == dnnl_success) s = bind_args(p, r->args);
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    if (s != dnnl_success) primitive_destroy(p);
-    set_threads(before);
-    return status(s, r->what, e);
+    struct making m = { .engine = cpu->engine, .threads_before = set_threads(cpu->threads) };
+    m.status = attributes(&m.attr, act);
+    return m;
 }
 
-/* A backward pass is made from a forward one of as many rows, which nobody runs. */
-static int make_back(struct primitive *p, const struct cpu *cpu, const struct recipe *forward,
-                     struct recipe back, struct err *e)
+/* args ends with 0. Zeroes the primitive when it fails. */
+static int finish(struct making *m, struct primitive *p, const struct cpu *cpu, const int *args,
+                  const char *what, struct err *e)
 {
-    struct primitive hint;
-    TRY(make(&hint, cpu, forward, e));
-    back.forward = &hint;
-    int rc = make(p, cpu, &back, e);
-    primitive_destroy(&hint);
-    return rc;
+    *p = (struct primitive){ .cpu = cpu };
+    if (m->status == dnnl_success) m->status = dnnl_primitive_create(&p->handle, m->desc);
+    if (m->status == dnnl_success) m->status = bind_args(p, args);
+    if (m->desc) dnnl_primitive_desc_destroy(m->desc);
+    if (m->attr) dnnl_primitive_attr_destroy(m->attr);
+    if (m->status != dnnl_success) primitive_destroy(p);
+    set_threads(m->threads_before);
+    return status(m->status, what, e);
 }
+
+/* The next step, unless one has failed. */
+#define STEP(m, call) ((m)->status = (m)->status == dnnl_success ? (call) : (m)->status)
 
 int primitive_run(const struct primitive *p, const void *const *data, void *scratch)
 {
@@ -154,57 +147,85 @@ size_t primitive_arg_bytes(const struct primitive *p, int i)
 
 /* ---- layouts ---- */
 
-static dnnl_memory_desc_t vector(size_t n)
+/* What these make is the caller's to forget; NULL after a failure, which goes to *s. */
+static memory_desc_t describe(dnnl_status_t *s, int n, const dnnl_dims_t dims, dnnl_format_tag_t tag)
 {
-    dnnl_memory_desc_t md;
-    dnnl_memory_desc_init_by_tag(&md, 1, (dnnl_dims_t){ (dnnl_dim_t)n }, dnnl_f32, dnnl_a);
+    memory_desc_t md = NULL;
+    if (*s == dnnl_success) *s = dnnl_memory_desc_create_with_tag(&md, n, dims, dnnl_f32, tag);
     return md;
 }
 
-static dnnl_memory_desc_t tensor_with(struct shape s, dnnl_format_tag_t tag)
+static memory_desc_t vector(dnnl_status_t *s, size_t n)
 {
-    dnnl_memory_desc_t md;
-    dnnl_memory_desc_init_by_tag(&md, 4, (dnnl_dims_t){ s.n, s.c, s.h, s.w }, dnnl_f32, tag);
-    return md;
+    return describe(s, 1, (dnnl_dims_t){ (dnnl_dim_t)n }, dnnl_a);
 }
 
-static dnnl_memory_desc_t tensor_in(struct shape s, int block)
+static memory_desc_t tensor_with(dnnl_status_t *s, struct shape t, dnnl_format_tag_t tag)
 {
-    return tensor_with(s, block == 16             ? dnnl_nChw16c
-                          : block == 8            ? dnnl_nChw8c
-                          : block == ALL_CHANNELS ? dnnl_nhwc
-                                                  : dnnl_nchw);
+    return describe(s, 4, (dnnl_dims_t){ t.n, t.c, t.h, t.w }, tag);
 }
 
-const struct layout *primitive_layout(const struct primitive *p, int i, struct shape s, int *known)
+static memory_desc_t tensor_in(dnnl_status_t *s, struct shape t, int block)
+{
+    return tensor_with(s, t,
+                       block == 16             ? dnnl_nChw16c
+                       : block == 8            ? dnnl_nChw8c
+                       : block == ALL_CHANNELS ? dnnl_nhwc
+                                               : dnnl_nchw);
+}
+
+static void forget(memory_desc_t md)
+{
+    if (md) dnnl_memory_desc_destroy(md);
+}
+
+int primitive_layout(const struct primitive *p, int i, struct shape shape, const struct layout **layout,
+                     struct err *e)
 {
     static const int blocks[] = { 1, 8, 16, ALL_CHANNELS };
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
-        dnnl_memory_desc_t md = tensor_in(s, blocks[b]);
-        *known = dnnl_memory_desc_equal(&md, arg_desc(p, i));
-        if (*known) return format_layout(s, blocks[b]);
+        dnnl_status_t s = dnnl_success;
+        memory_desc_t md = tensor_in(&s, shape, blocks[b]);
+        int same = md && dnnl_memory_desc_equal(md, arg_desc(p, i));
+        forget(md);
+        TRY(status(s, "a memory format", e));
+        if (!same) continue;
+        *layout = format_layout(shape, blocks[b]);
+        return OK;
     }
-    return NULL;
+    return fail(e, E_DEVICE, "oneDNN wants an unknown memory format");
 }
 
 struct layout primitive_weights(const struct primitive *p, int i)
 {
-    return (struct layout){ .weights = *arg_desc(p, i) };
+    return (struct layout){ .weights = arg_desc(p, i) };
 }
 
 int dnn_same_weights(const struct layout *a, const struct layout *b)
 {
-    return dnnl_memory_desc_equal(&a->weights, &b->weights);
+    return dnnl_memory_desc_equal(a->weights, b->weights);
 }
 
-size_t dnn_weight_bytes(const struct layout *l) { return dnnl_memory_desc_get_size(&l->weights); }
+size_t dnn_weight_bytes(const struct layout *l) { return dnnl_memory_desc_get_size(l->weights); }
+
+/* Weights of these dimensions as the host has them: O,(I/groups),H,W. */
+static memory_desc_t host_weights(dnnl_status_t *s, const_memory_desc_t packed)
+{
+    const dnnl_dims_t *dims;
+    int n = memory_desc_dims(packed, &dims);
+    return describe(s, n, *dims, n == 5 ? dnnl_goihw : dnnl_oihw);
+}
 
 int dnn_reorder(struct primitive *p, const struct cpu *cpu, const struct layout *from,
                 const struct layout *to, struct err *e)
 {
     static const int args[] = { DNNL_ARG_FROM, DNNL_ARG_TO, 0 };
-    return make(p, cpu,
-                &(struct recipe){ .from = from, .to = to, .args = args, .what = "a reorder of weights" }, e);
+    struct making m = begin(cpu, ACT_LINEAR);
+    memory_desc_t host = from && to ? NULL : host_weights(&m.status, from ? from->weights : to->weights);
+    STEP(&m, dnnl_reorder_primitive_desc_create(&m.desc, from ? from->weights : host, m.engine,
+                                                to ? to->weights : host, m.engine, m.attr));
+    forget(host);
+    return finish(&m, p, cpu, args, "a reorder of weights", e);
 }
 
 /* ---- activations ---- */
@@ -250,7 +271,7 @@ static dnnl_status_t post_op(dnnl_primitive_attr_t attr, const struct eltwise *w
     dnnl_post_ops_t ops;
     dnnl_status_t s = dnnl_post_ops_create(&ops);
     if (s != dnnl_success) return s;
-    s = dnnl_post_ops_append_eltwise(ops, 1, w->forward, w->alpha, w->beta);
+    s = dnnl_post_ops_append_eltwise(ops, w->forward, w->alpha, w->beta);
     if (s == dnnl_success) s = dnnl_primitive_attr_set_post_ops(attr, ops);
     dnnl_post_ops_destroy(ops);
     return s;
@@ -273,36 +294,33 @@ int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t
     static const int from_x[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, 0 };
     static const int from_y[] = { DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, 0 };
     const struct eltwise *w = eltwise_of(act);
-    dnnl_memory_desc_t md = vector(n);
     dnnl_alg_kind_t alg = pass == PASS_DATA ? w->backward : w->forward;
-    dnnl_eltwise_desc_t first, second;
-    struct recipe run = { .desc = &first, .args = forward, .what = "this activation" },
-                  back = { .desc = &second,
-                           .args = act_from_output(act) ? from_y : from_x,
-                           .what = "the gradient of this activation" };
-    dnnl_eltwise_forward_desc_init(&first, dnnl_forward_training, alg, &md, w->alpha, w->beta);
-    if (pass == PASS_FORWARD) return make(p, cpu, &run, e);
-    dnnl_eltwise_backward_desc_init(&second, alg, &md, &md, w->alpha, w->beta);
-    return make_back(p, cpu, &run, back, e);
+    struct making m = begin(cpu, ACT_LINEAR);
+    memory_desc_t md = vector(&m.status, n);
+    STEP(&m, dnnl_eltwise_forward_primitive_desc_create(&m.desc, m.engine, dnnl_forward_training, alg, md, md,
+                                                        w->alpha, w->beta, m.attr));
+    if (pass == PASS_DATA) {
+        dnnl_primitive_desc_t run = m.desc;
+        m.desc = NULL;
+        STEP(&m, dnnl_eltwise_backward_primitive_desc_create(&m.desc, m.engine, alg, md, md, md, w->alpha,
+                                                             w->beta, run, m.attr));
+        if (run) dnnl_primitive_desc_destroy(run);
+    }
+    forget(md);
+    return finish(&m, p, cpu,
+                  pass == PASS_FORWARD   ? forward
+                  : act_from_output(act) ? from_y
+                                         : from_x,
+                  "this activation", e);
 }
 
 /* ---- convolution ---- */
 
-static dnnl_memory_desc_t conv_weights(const struct dnn_conv *c, dnnl_format_tag_t plain,
-                                       dnnl_format_tag_t grouped)
+static memory_desc_t weights_of(dnnl_status_t *s, const struct dnn_conv *c)
 {
-    dnnl_memory_desc_t md;
     dnnl_dim_t g = c->groups, o = c->out.c, i = c->in.c, k = c->size;
-    if (g > 1)
-        dnnl_memory_desc_init_by_tag(&md, 5, (dnnl_dims_t){ g, o / g, i / g, k, k }, dnnl_f32, grouped);
-    else
-        dnnl_memory_desc_init_by_tag(&md, 4, (dnnl_dims_t){ o, i, k, k }, dnnl_f32, plain);
-    return md;
-}
-
-struct layout dnn_host_weights(const struct dnn_conv *c)
-{
-    return (struct layout){ .weights = conv_weights(c, dnnl_oihw, dnnl_goihw) };
+    return g > 1 ? describe(s, 5, (dnnl_dims_t){ g, o / g, i / g, k, k }, dnnl_format_tag_any)
+                 : describe(s, 4, (dnnl_dims_t){ o, i, k, k }, dnnl_format_tag_any);
 }
 
 int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *c, enum pass_kind pass,
@@ -312,10 +330,10 @@ int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *
     static const int data[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0 };
     static const int weights[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0 };
     dnnl_format_tag_t tag = c->any ? dnnl_format_tag_any : dnnl_nchw;
-    dnnl_memory_desc_t x = tensor_with(c->in, tag), y = tensor_with(c->out, tag),
-                       b = vector((size_t)c->out.c);
-    dnnl_memory_desc_t w =
-        c->weights ? c->weights->weights : conv_weights(c, dnnl_format_tag_any, dnnl_format_tag_any);
+    struct making m = begin(cpu, c->act);
+    memory_desc_t x = tensor_with(&m.status, c->in, tag), y = tensor_with(&m.status, c->out, tag),
+                  b = vector(&m.status, (size_t)c->out.c), own = c->weights ? NULL : weights_of(&m.status, c);
+    const_memory_desc_t w = c->weights ? c->weights->weights : own;
     dnnl_alg_kind_t alg = c->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
     /* Rows and columns that no window reaches are cut off by less padding behind, or negative padding. */
     dnnl_dim_t sy = c->stride_y, sx = c->stride_x, extent = (dnnl_dim_t)(c->size - 1) * c->dilation + 1;
@@ -325,26 +343,27 @@ int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *
                     (c->out.h - 1) * sy + extent - c->in.h - c->pad,
                     (c->out.w - 1) * sx + extent - c->in.w - c->pad,
                 };
-    dnnl_convolution_desc_t d;
-    dnnl_status_t s;
     if (pass == PASS_DATA)
-        s = dnnl_dilated_convolution_backward_data_desc_init(&d, alg, &x, &w, &y, stride, between, before,
-                                                             behind);
+        STEP(&m, dnnl_convolution_backward_data_primitive_desc_create(&m.desc, m.engine, alg, x, w, y, stride,
+                                                                      between, before, behind,
+                                                                      desc_of(forward), m.attr));
     else if (pass == PASS_WEIGHTS)
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, alg, &x, &w, NULL, &y, stride, between,
-                                                                before, behind);
+        STEP(&m, dnnl_convolution_backward_weights_primitive_desc_create(&m.desc, m.engine, alg, x, w, NULL,
+                                                                         y, stride, between, before, behind,
+                                                                         desc_of(forward), m.attr));
     else
-        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, alg, &x, &w, &b, &y, stride,
-                                                       between, before, behind);
-    TRY(status(s, "this convolution", e));
-    struct recipe r = { .desc = &d,
-                        .forward = forward,
-                        .act = c->act,
-                        .args = pass == PASS_DATA      ? data
-                                : pass == PASS_WEIGHTS ? weights
-                                                       : run,
-                        .what = "this convolution" };
-    return make(p, cpu, &r, e);
+        STEP(&m, dnnl_convolution_forward_primitive_desc_create(&m.desc, m.engine, dnnl_forward_training, alg,
+                                                                x, w, b, y, stride, between, before, behind,
+                                                                m.attr));
+    forget(x);
+    forget(y);
+    forget(b);
+    forget(own);
+    return finish(&m, p, cpu,
+                  pass == PASS_DATA      ? data
+                  : pass == PASS_WEIGHTS ? weights
+                                         : run,
+                  "this convolution", e);
 }
 
 /* ---- pooling, products of matrices ---- */
@@ -358,21 +377,29 @@ int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dn
     const dnnl_alg_kind_t max = dnnl_pooling_max;
     dnnl_prop_kind_t kind = p->train ? dnnl_forward_training : dnnl_forward_inference;
     int block = p->layout ? p->layout->block : 1;
-    dnnl_memory_desc_t x = tensor_in(p->in, block), y = tensor_in(p->out, block);
+    struct making m = begin(cpu, ACT_LINEAR);
+    memory_desc_t x = tensor_in(&m.status, p->in, block), y = tensor_in(&m.status, p->out, block);
     dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride_y + p->size - p->in.h - p->before;
     dnnl_dim_t right = (dnnl_dim_t)(p->out.w - 1) * p->stride_x + p->size - p->in.w - p->before;
-    dnnl_dims_t stride = { p->stride_y, p->stride_x }, window = { p->size, p->size },
+    dnnl_dims_t stride = { p->stride_y, p->stride_x }, window = { p->size, p->size }, between = { 0, 0 },
                 before = { p->before, p->before };
     dnnl_dims_t behind = { below > 0 ? below : 0, right > 0 ? right : 0 };
-    dnnl_pooling_desc_t first, second;
-    struct recipe run = { .desc = &first, .args = p->train ? train : infer, .what = "this pooling" },
-                  back = { .desc = &second, .args = from_gy, .what = "this pooling" };
-    TRY(status(dnnl_pooling_forward_desc_init(&first, kind, max, &x, &y, stride, window, before, behind),
-               run.what, e));
-    if (pass == PASS_FORWARD) return make(primitive, cpu, &run, e);
-    TRY(status(dnnl_pooling_backward_desc_init(&second, max, &x, &y, stride, window, before, behind),
-               back.what, e));
-    return make_back(primitive, cpu, &run, back, e);
+    STEP(&m, dnnl_pooling_forward_primitive_desc_create(&m.desc, m.engine, kind, max, x, y, stride, window,
+                                                        between, before, behind, m.attr));
+    if (pass == PASS_DATA) {
+        dnnl_primitive_desc_t run = m.desc;
+        m.desc = NULL;
+        STEP(&m, dnnl_pooling_backward_primitive_desc_create(&m.desc, m.engine, max, x, y, stride, window,
+                                                             between, before, behind, run, m.attr));
+        if (run) dnnl_primitive_desc_destroy(run);
+    }
+    forget(x);
+    forget(y);
+    return finish(&m, primitive, cpu,
+                  pass == PASS_DATA ? from_gy
+                  : p->train        ? train
+                                    : infer,
+                  "this pooling", e);
 }
 
 int dnn_gemm(const struct cpu *cpu, int ta, int tb, size_t m, size_t n, size_t k, const float *a,

@@ -1,7 +1,6 @@
-/* oneDNN's primitives, for the operations: hides what depends on the library's version. */
+/* oneDNN's primitives, for the operations. */
 #ifndef BACKEND_CPU_DNN_H
 #define BACKEND_CPU_DNN_H
-#include <oneapi/dnnl/dnnl_types.h>
 #include "backend/activation.h"
 #include "memory_format.h"
 
@@ -23,9 +22,10 @@ void primitive_destroy(struct primitive *); /* accepts one that was never made (
 /* data[i] belongs to the i-th argument, in the order that the function that makes the primitive documents. */
 int primitive_run(const struct primitive *, const void *const *data, void *scratch);
 size_t primitive_arg_bytes(const struct primitive *, int i);
-/* The layout of the i-th argument, a tensor of this shape. *known = 0: none that memory_format.h has. */
-const struct layout *primitive_layout(const struct primitive *, int i, struct shape, int *known);
-/* The layout of the i-th argument, packed weights. */
+/* The layout of the i-th argument, a tensor of this shape. E_DEVICE: one that memory_format.h does not have.
+ */
+int primitive_layout(const struct primitive *, int i, struct shape, const struct layout **, struct err *);
+/* The layout of the i-th argument, packed weights; good as long as the primitive. */
 struct layout primitive_weights(const struct primitive *, int i);
 
 int dnn_same_weights(const struct layout *, const struct layout *);
@@ -48,11 +48,9 @@ int dnn_conv(struct primitive *, const struct cpu *, const struct dnn_conv *, en
              const struct primitive *forward, struct err *);
 int dnn_fusible(enum act); /* can the forward pass apply it */
 
-/* Weights from one layout to another. Arguments: x, y. */
+/* Weights from one layout to another; NULL: the host's, O,(I/groups),H,W. Arguments: x, y. */
 int dnn_reorder(struct primitive *, const struct cpu *, const struct layout *from, const struct layout *to,
                 struct err *);
-/* The layout of the host's weights: O,(I/groups),H,W. */
-struct layout dnn_host_weights(const struct dnn_conv *);
 
 /* An activation of n numbers, where dnn_eltwise_known. Arguments: x, y; PASS_DATA: x or (act_from_output) y,
  * gy, gx. */

@@ -1,7 +1,7 @@
 /* Where an element of a tensor lies in memory, and copies from one memory format to another. */
 #ifndef BACKEND_CPU_MEMORY_FORMAT_H
 #define BACKEND_CPU_MEMORY_FORMAT_H
-#include <oneapi/dnnl/dnnl_types.h>
+#include "onednn.h"
 #include "share.h"
 
 /* Tensors: channels are stored in groups of `block` next to one another, as in oneDNN's nChw16c, and the last
@@ -9,7 +9,7 @@
 enum { ALL_CHANNELS = -1 };
 struct layout {
     int block;
-    dnnl_memory_desc_t weights; /* of packed weights, instead of block */
+    const_memory_desc_t weights; /* of packed weights, instead of block */
 };
 
 /* Element (n, c, pixel p) lies at n*row + (c/block)*hw*block + p*block + c%block. Dense has block 1. */

@@ -2,7 +2,8 @@
  *
  *   share.c          loops over several threads, scratch memory
  *   memory_format.c  where an element lies in memory; copies between memory formats
- *   dnn.c            everything that depends on oneDNN's version: descriptors, primitives
+ *   dnn.c            oneDNN's primitives and descriptors
+ *   onednn.h         what differs between its versions 2 and 3
  *   cpu.c            the device: opening it, memory, access by the host
  *   NAME.c           an operation: oneDNN's primitives where they are faster, else plain C
  */
