@@ -58,7 +58,7 @@ static int reached_end(const struct trainer *t)
 static int write_weights(const struct trainer *t, const char *path, int averages, struct err *e)
 {
     return averages ? weights_save_averages(t->net, path, e)
-                    : weights_save(t->net, path, t->net->n, t->net->seed, e);
+                    : weights_save(t->net, path, t->net->n, t->net->seen, e);
 }
 
 /* averages: those of ema_alpha, where there are any. Should someone have removed the folder, it is made

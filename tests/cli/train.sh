@@ -62,6 +62,7 @@ check "itra: a warning about few rows names the keys" grep -q 'match=class.*aver
 check "weights go on counting" run again plain.cfg plain/plain_final.weights
 check "at the end already: said so" grep -q 'iteration 20 of 20, where training ends: use -clear or raise max_batches' again.err
 check "at the end already: nothing is written, and no lock left" test -z "$(ls again)"
+check "the last weights are those of the end" cmp plain/plain_last.weights plain/plain_final.weights
 run plain plain.cfg -resume plain/plain_last.state
 check "a state at the end already: raise max_batches" grep -q 'iteration 20 of 20, where training ends: raise max_batches' plain.err
 check "-clear counts from 0" run clear plain.cfg plain/plain_final.weights -clear
