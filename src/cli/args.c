@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include "cli/cli.h"
 #include "core/cores.h"
@@ -20,7 +21,7 @@ enum flag_type {
     FLAG_TEXT,    /* const char * */
     FLAG_SET,     /* goes to cli.set */
     FLAG_IGNORED, /* of other Darknets, without effect here; takes a value if `value` names one */
-    FLAG_GPU      /* int: 1 + its number */
+    FLAG_GPU      /* goes to cli.gpu */
 };
 struct flag {
     const char *name;
@@ -31,9 +32,10 @@ struct flag {
 };
 
 enum {
-    PREDICTS = CMD_PREDICT | CMD_CLASSIFY,
+    PREDICTS = CMD_PREDICT | CMD_CLASSIFY | CMD_LABEL,
     ANSWERS = PREDICTS | CMD_DEMO,
-    NETS = CMD_TRAIN | CMD_VALID | ANSWERS | CMD_FEATURES | CMD_NET | CMD_IMTEST,
+    COMPUTES = CMD_TRAIN | CMD_VALID | ANSWERS | CMD_FEATURES | CMD_NET,
+    NETS = COMPUTES | CMD_IMTEST | CMD_WEIGHTS,
     RUNS = CMD_TRAIN | CMD_VALID | ANSWERS,
     ALL = NETS | CMD_PREPARE | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
@@ -57,12 +59,14 @@ static const struct flag flags[] = {
       "write the images with wrong answers as CSV, the surest first" },
     { "t", FLAG_COUNT, AT(top), RUNS, "K", "k of top-k (top= of the data file)" },
     { "letterbox", FLAG_SWITCH, AT(letterbox), ANSWERS, NULL,
-      "fit the image inside the input, rest gray (default)" },
-    { "center", FLAG_SWITCH, AT(center), ANSWERS, NULL, "resize the central part, as valid does" },
+      "fit the image inside the input, rest gray (default, except for label and test)" },
+    { "center", FLAG_SWITCH, AT(center), ANSWERS, NULL,
+      "resize the central part, as valid does (default for label)" },
     { "list", FLAG_TEXT, AT(list), PREDICTS, "FILE",
       "predict the images that a text file names, one a line (-: standard input)" },
-    { "csv", FLAG_SWITCH, AT(csv), ANSWERS, NULL,
-      "print CSV: image (or number of the frame), rank, class, name, probability" },
+    { "csv", FLAG_SWITCH, AT(csv), ANSWERS & ~CMD_LABEL, NULL,
+      "print CSV: image (of a video the number of the frame), rank, class, name, probability" },
+    { "csv", FLAG_SWITCH, AT(csv), CMD_LABEL, NULL, NULL }, /* refused, with a reason */
     { "c", FLAG_INDEX, AT(camera), CMD_DEMO, "N", "take camera N, from 0 on, where no VIDEO is given (0)" },
     { "out", FLAG_TEXT, AT(out), CMD_FEATURES, "FILE.npy", "the features; the labels go to FILE.labels.npy" },
     { "layer", FLAG_INDEX, AT(layer), CMD_FEATURES, "N",
@@ -71,16 +75,16 @@ static const struct flag flags[] = {
       "only N images, chosen at random (by -seed), in order" },
     { "workers", FLAG_WORKERS, AT(workers), CMD_TRAIN | CMD_VALID | CMD_FEATURES, "N",
       "threads that load images (one per core)" },
-    { "threads", FLAG_THREADS, AT(threads), NETS, "N", "threads that compute (one per core)" },
+    { "threads", FLAG_THREADS, AT(threads), COMPUTES, "N", "threads that compute (one per core)" },
     { "device", FLAG_TEXT, AT(device), NETS, "NAME", "what to compute on (darknet version lists devices)" },
     { "set", FLAG_SET, 0, NETS, "SECTION.KEY=VALUE",
       "override a key, in each section of that name; repeatable" },
-    { "i", FLAG_GPU, AT(gpu), NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
-    { "gpus", FLAG_GPU, AT(gpu), NETS, "N", "the same" },
+    { "i", FLAG_GPU, 0, NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
+    { "gpus", FLAG_GPU, 0, NETS, "N", "the same" },
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "compute on the CPU" },
     { "precision", FLAG_TEXT, AT(precision), NETS, "WORD",
       "fp32, or on a GPU tf32 or bf16 (precision= of [net])" },
-    { "deterministic", FLAG_SWITCH, AT(deterministic), NETS, NULL,
+    { "deterministic", FLAG_SWITCH, AT(deterministic), COMPUTES, NULL,
       "the same bits from run to run (CPU: always; GPU: slower)" },
     { "eager", FLAG_SWITCH, AT(eager), CMD_TRAIN, NULL,
       "GPU: compute layer by layer, read losses at once, to find what fails" },
@@ -208,17 +212,34 @@ static int parse_share(const struct flag *f, const char *value, double *to, stru
     return fail(e, E_ARG, "-%s %.60s: expected a number between 0 and 1, such as .1", f->name, value);
 }
 
-static int parse_gpu(const struct flag *f, const char *value, int *to, struct err *e)
+static const struct backend_ops *first_backend(int gpu)
 {
-    uint64_t v;
-    if (!value[strspn(value, "0123456789,")] && strchr(value, ','))
-        return fail(e, E_DEVICE, "-%s %.60s: a run uses one GPU for now: give one number", f->name, value);
-    if (parse_whole(value, INT_MAX - 1, &v))
+    for (int i = 0; backend_at(i); i++)
+        if (gpu == backend_at(i)->gpu) return backend_at(i);
+    return NULL;
+}
+
+/* Without a backend for GPUs, a pasted command line runs on the CPU, as with other Darknets' builds for CPUs.
+ */
+static int parse_gpu(struct cli *c, const struct flag *f, const char *value, struct err *e)
+{
+    uint64_t v = 0;
+    int several = !value[strspn(value, "0123456789,")] && strchr(value, ',');
+    if (!several && parse_whole(value, INT_MAX - 1, &v))
         return fail(e, E_ARG, "-%s %.60s: expected the number of a GPU, from 0 on", f->name, value);
-    if (*to && *to != (int)v + 1)
+    if (!first_backend(1)) {
+        c->ignored[c->nignored++] = f->name[1] ? "gpus (a program for CPUs: make GPU=1 builds one for GPUs)"
+                                               : "i (a program for CPUs: make GPU=1 builds one for GPUs)";
+        return OK;
+    }
+    if (several) {
+        c->gpus = value;
+        return OK;
+    }
+    if (c->gpu && c->gpu != (int)v + 1)
         return fail(e, E_ARG, "-%s %.60s contradicts GPU %d, given before: give one of them", f->name, value,
-                    *to - 1);
-    *to = (int)v + 1;
+                    c->gpu - 1);
+    c->gpu = (int)v + 1;
     return OK;
 }
 
@@ -236,19 +257,12 @@ static int store_flag(struct cli *c, const struct flag *f, const char *value, st
     case FLAG_TEXT: *(const char **)(void *)at = value; return OK;
     case FLAG_SET: c->set[c->nset++] = value; return OK;
     case FLAG_IGNORED: c->ignored[c->nignored++] = f->name; return OK;
-    case FLAG_GPU: return parse_gpu(f, value, (int *)(void *)at, e);
+    case FLAG_GPU: return parse_gpu(c, f, value, e);
     }
     return fail(e, E_ARG, "-%s: a flag of no type", f->name);
 }
 
 /* ---- which device ---- */
-
-static const struct backend_ops *first_backend(int gpu)
-{
-    for (int i = 0; backend_at(i); i++)
-        if (gpu == backend_at(i)->gpu) return backend_at(i);
-    return NULL;
-}
 
 /* Backends for the CPU are in every build: any other name is a GPU's, or unknown. */
 static int names_cpu(const char *device)
@@ -261,22 +275,19 @@ static int names_cpu(const char *device)
     return 0;
 }
 
+/* -nogpu goes before -i and -gpus, as in other Darknets. */
 static int choose_device(struct cli *c, struct err *e)
 {
-    if (c->gpu && c->nogpu)
-        return fail(e, E_ARG, "-nogpu contradicts -i and -gpus (GPU %d): give one of them", c->gpu - 1);
-    if (c->gpu && c->device)
-        return fail(e, E_ARG, "-device %.60s contradicts -i and -gpus (GPU %d): give one of them", c->device,
-                    c->gpu - 1);
     if (c->nogpu && c->device && !names_cpu(c->device))
         return fail(e, E_ARG, "-nogpu contradicts -device %.60s: give one of them", c->device);
     if (c->nogpu && !c->device) c->device = first_backend(0)->name;
-    if (!c->gpu) return OK;
-    if (!first_backend(1))
-        return fail(e, E_DEVICE,
-                    "GPU %d: this program has no GPU backend: build it with make GPU=1, or leave -i and "
-                    "-gpus out",
+    if (c->nogpu) return OK;
+    if (c->gpus)
+        return fail(e, E_DEVICE, "-gpus %.60s: a run uses one GPU for now: give one number", c->gpus);
+    if (c->gpu && c->device)
+        return fail(e, E_ARG, "-device %.60s contradicts -i and -gpus (GPU %d): give one of them", c->device,
                     c->gpu - 1);
+    if (!c->gpu) return OK;
     snprintf(c->gpu_device, sizeof c->gpu_device, "%s:%d", first_backend(1)->name, c->gpu - 1);
     c->device = c->gpu_device;
     return OK;
@@ -353,6 +364,37 @@ int args_write(const struct cli *c, const char *path)
     return n;
 }
 
+enum { WRITES_CSV = 1, WRITES_PNG = 2 };
+
+/* A name must not promise another kind of file than is written. */
+static int check_suffix(const char *path, int kinds, struct err *e)
+{
+    static const struct {
+        const char *suffix;
+        int kind;
+    } known[] = { { "csv", WRITES_CSV }, { "txt", WRITES_CSV }, { "png", WRITES_PNG }, { "jpg", 0 },
+                  { "jpeg", 0 },         { "bmp", 0 },          { "gif", 0 },          { "webp", 0 },
+                  { "tif", 0 },          { "tiff", 0 },         { "svg", 0 },          { "pdf", 0 },
+                  { "tsv", 0 },          { "json", 0 },         { "xls", 0 },          { "xlsx", 0 } };
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
+        if (!strcasecmp(dot + 1, known[i].suffix) && !(known[i].kind & kinds))
+            return fail(e, E_ARG, "%.200s: what is written is %s%s%s: choose a name that ends so", path,
+                        kinds & WRITES_CSV ? "CSV (.csv)" : "", kinds == 3 ? " or " : "",
+                        kinds & WRITES_PNG ? "PNG (.png)" : "");
+    return OK;
+}
+
+static int check_suffixes(const struct cli *c, const struct command *cmd, struct err *e)
+{
+    TRY(check_suffix(c->metrics, WRITES_CSV, e));
+    TRY(check_suffix(c->errors, WRITES_CSV, e));
+    TRY(check_suffix(c->confusion, WRITES_CSV | WRITES_PNG, e));
+    TRY(check_suffix(c->chart, WRITES_PNG, e));
+    if (cmd->run == cli_imtest) TRY(check_suffix(c->out, WRITES_PNG, e));
+    return cmd->run == cli_visualize && c->narg > 2 ? check_suffix(c->arg[2], WRITES_PNG, e) : OK;
+}
+
 /* What a command writes must be none of the files that it names to be read, nor another that it writes. */
 static int check_outputs(const struct cli *c, const struct command *cmd, struct err *e)
 {
@@ -363,7 +405,7 @@ static int check_outputs(const struct cli *c, const struct command *cmd, struct 
         if (args_write(c, output(c, i)) > 1) again = output(c, i);
     /* OUT, where it is no flag. */
     const int average = cmd->run == cli_average;
-    const int out = average || cmd->id == CMD_STRIP ? 1 : cmd->id == CMD_NET ? 2 : INT_MAX;
+    const int out = average || cmd->id == CMD_STRIP ? 1 : cmd->id == CMD_WEIGHTS ? 2 : INT_MAX;
     for (int i = 0; out < c->narg && i < (average ? c->narg : out); i++)
         if (i != out && is_same_file(c->arg[i], c->arg[out])) again = c->arg[out];
     if (!again) return OK;
@@ -394,6 +436,7 @@ int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, 
     TRY(check_count(c, cmd, e));
     if (c->help) return OK;
     TRY(check_outputs(c, cmd, e));
+    TRY(check_suffixes(c, cmd, e));
     return choose_device(c, e);
 }
 

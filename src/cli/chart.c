@@ -50,7 +50,7 @@ static void draw_axes(struct canvas *c, double last, double loss)
         canvas_text(c, LEFT - 8 - canvas_width(s), y - CANVAS_TEXT / 2, s, BLUE);
         snprintf(s, sizeof s, "%g%%", 100 * share);
         canvas_text(c, WIDTH - RIGHT + 10, y - CANVAS_TEXT / 2, s, RED);
-        snprintf(s, sizeof s, "%.6g", last * share);
+        snprintf(s, sizeof s, "%.0f", last * share);
         canvas_text(c, x - canvas_width(s) / 2, HEIGHT - BOTTOM + 10, s, BLACK);
     }
     canvas_text(c, LEFT, 6, "loss", BLUE);
@@ -77,6 +77,7 @@ int chart_write(const struct chart *c, const char *path, struct err *e)
     TRY(canvas_open(&to, WIDTH, HEIGHT, e));
     for (size_t i = 0; i < c->loss.n; i++) loss = fmax(loss, c->loss.point[i].y);
     if (c->loss.n) last = fmax(last, c->loss.point[c->loss.n - 1].x);
+    last = TICKS * ceil(last / TICKS); /* whole numbers at the ticks */
     loss = nice(loss);
     draw_axes(&to, last, loss);
     draw_curve(&to, &c->loss, last, loss, 0, BLUE);

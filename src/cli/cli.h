@@ -15,7 +15,7 @@ enum {
     CMD_TRAIN = 1,
     CMD_VALID = 2,
     CMD_PREDICT = 4,
-    CMD_NET = 8, /* all that look at a net or its weights */
+    CMD_NET = 8, /* ops, speed */
     CMD_IMTEST = 16,
     CMD_STRIP = 32,
     CMD_VERSION = 64,
@@ -23,7 +23,9 @@ enum {
     CMD_FEATURES = 256,
     CMD_PREPARE = 512,
     CMD_CLASSIFY = 1024,
-    CMD_DEMO = 2048
+    CMD_DEMO = 2048,
+    CMD_LABEL = 4096,  /* the forms of predict that print lines of their own */
+    CMD_WEIGHTS = 8192 /* all that read weights and compute nothing */
 };
 
 /* A command line, taken apart. */
@@ -36,6 +38,7 @@ struct cli {
     const char *device;    /* as given, or what -i and -nogpu mean; NULL: the first one built in */
     const char *precision; /* NULL: as the cfg says */
     int gpu;               /* 1 + what -i or -gpus gives; 0: neither */
+    const char *gpus;      /* -gpus, where it names several; or NULL */
     int nogpu, deterministic, eager, clear, finetune, verbose, letterbox, center;
     char gpu_device[24];
     int top;          /* 0: as the data file says */

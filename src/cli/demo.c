@@ -13,16 +13,23 @@ struct demo {
     double rate;        /* frames a second, as of late */
 };
 
+/* A numbered image by the name of its file, another frame by its number. */
+static const char *frame_name(const struct demo *d, char number[16])
+{
+    snprintf(number, 16, "%d", d->frames);
+    return *d->video.image ? d->video.image : number;
+}
+
 /* On a terminal each frame replaces the one before, as in Darknet; into a pipe or a file nothing goes that
  * depends on the clock. */
 static void print_frame(struct demo *d)
 {
     const struct session *s = &d->a.s;
-    char frame[16];
+    char number[16];
+    const char *frame = frame_name(d, number);
     double now = wall_clock(), rate = 1 / (now - d->last);
     d->rate = d->frames > 1 ? .9 * d->rate + .1 * rate : rate;
     d->last = now;
-    snprintf(frame, sizeof frame, "%d", d->frames);
     if (!s->cli->csv && s->console.tty)
         printf("\033[2J\033[1;1H\nFPS:%.0f\n", d->rate);
     else if (!s->cli->csv)
@@ -41,7 +48,8 @@ static int next_frame(struct demo *d, int *end, struct err *e)
     mem_free(frame.pixels);
     if (rc) return rc;
     d->frames++;
-    if (frame.flaw) note(&d->a.s.notes, "frame %d: %s", d->frames, frame.flaw);
+    char number[16];
+    if (frame.flaw) note(&d->a.s.notes, "frame %s: %s", frame_name(d, number), frame.flaw);
     print_frame(d);
     return output_check(e);
 }

@@ -63,7 +63,7 @@ static const struct form forms[] = { { "predict", VIEW_LETTERBOX, print_top, 0 }
                                      { "classify", VIEW_LETTERBOX, print_top, 0 },
                                      { "label", VIEW_CENTER, print_label, 1 },
                                      { "test", VIEW_WHOLE, print_probabilities, 1 },
-                                     { "csv", VIEW_CENTER, print_indices, 1 } };
+                                     { "csv", VIEW_LETTERBOX, print_indices, 1 } };
 
 static int predict_image(struct prediction *p, const char *path, struct err *e)
 {
@@ -178,11 +178,12 @@ int cli_predict(const struct cli *c, struct err *e)
 int cli_classify(const struct cli *c, struct err *e)
 {
     static const char data[] = "cfg/imagenet1k.data";
+    static const char ours[] = "data/imagenet.data"; /* what this project ships in its place */
     struct cli full = *c;
     if (access(data, F_OK))
         return fail(e, E_FILE,
-                    "classify reads %s, which is not here: darknet classifier predict takes any .data file",
-                    data);
+                    "classify reads %s, which is not here: darknet classifier predict %s ... does the same",
+                    data, access(ours, F_OK) ? "FILE.data" : ours);
     full.arg = mem_alloc((size_t)c->narg + 1, sizeof *full.arg);
     if (!full.arg) return fail(e, E_MEM, "no memory for the command line");
     full.arg[0] = data;

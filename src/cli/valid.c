@@ -247,6 +247,7 @@ static const struct way {
 
 static int validate(struct validation *v, const struct cli *c, struct err *e)
 {
+    enum { SMALL = 100 }; /* pixels of a side, about three times VIEW_MARGIN */
     struct valid_line l = { 0 };
     const struct way *x = ways;
     while (strcmp(x->command, c->command->name)) x++;
@@ -267,6 +268,12 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     printf("preprocessing: %s of each image, resized to %dx%d\n",
            x->view == VIEW_CENTER && net->config.letter_box ? "a letterbox" : x->words, net->config.width,
            net->config.height);
+    const int side = net->config.width < net->config.height ? net->config.width : net->config.height;
+    if (v->views > 1 && side < SMALL)
+        note(&v->s.notes,
+             "%s cuts %dx%d pixels out of images stretched to %d pixels more each way: below about %d pixels "
+             "little is left of them, and valid tells more",
+             c->command->name, net->config.width, net->config.height, VIEW_MARGIN, SMALL);
     if (v->views > 1)
         TRY(evaluate_views(v, &o, &l, e));
     else

@@ -28,9 +28,14 @@ static int partial(struct session *s, const struct cli *c, struct err *e)
     char *end;
     TRY(session_open(s, c, NULL, c->arg[0], e));
     long n = strtol(c->arg[3], &end, 10);
-    if (end == c->arg[3] || *end || n < 1 || n > s->net->n)
+    if (end == c->arg[3] || *end || n < 1)
         return fail(e, E_ARG, "partial: N is '%.40s': expected a number of layers in [1, %d]", c->arg[3],
                     s->net->n);
+    if (n > s->net->n) {
+        note(&s->notes, "partial: N is %.40s, and the net has %d layers: all are copied", c->arg[3],
+             s->net->n);
+        n = s->net->n;
+    }
     TRY(open_params(s, e));
     int layers = (int)n;
     TRY(weights_load(s->net, c->arg[1], WEIGHTS_FIRST, &layers, e));

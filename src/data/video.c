@@ -38,11 +38,10 @@ static int open_images(struct video *v, struct err *e)
 
 static int next_image(struct video *v, const struct decoding *d, struct picture *to, struct err *e)
 {
-    char name[PATH_MAX];
-    name_image(v->path, v->number, name);
-    if (access(name, F_OK)) return OK;
+    name_image(v->path, v->number, v->image);
+    if (access(v->image, F_OK)) return OK;
     v->number++;
-    return image_decode(name, d, to, e);
+    return image_decode(v->image, d, to, e);
 }
 
 /* Libraries do not say why a file cannot be opened. Addresses are their concern. */

@@ -1,12 +1,14 @@
 /* Videos and cameras, frame by frame, where a library that reads them is built in; numbered images always. */
 #ifndef DATA_VIDEO_H
 #define DATA_VIDEO_H
+#include <limits.h>
 #include "core/err.h"
 #include "data/image.h"
 
 struct video {
     const char *path;            /* as given */
     int number;                  /* of a camera; of the next image */
+    char image[PATH_MAX];        /* the file of the frame that came last; empty for frames of videos */
     const struct video_ops *ops; /* NULL for images, and until opened */
     void *stream;
 };

@@ -25,12 +25,10 @@ opens() { # opens WHAT FLAG...
 }
 
 everywhere() {
-    says "several GPUs" "uses one GPU for now" ops good.cfg -gpus 0,1
     says "a GPU that is no number" "-i one: expected the number of a GPU" ops good.cfg -i one
     says "a GPU below 0" "-i -1: expected the number of a GPU" ops good.cfg -i -1
-    says "two GPUs" "-gpus 1 contradicts GPU 0" ops good.cfg -i 0 -gpus 1
-    says "a GPU and none" "-nogpu contradicts -i" ops good.cfg -i 0 -nogpu
-    says "a GPU and the CPU" "-device ref contradicts -i" ops good.cfg -device ref -i 0
+    opens "a GPU and none: none" -i 0 -nogpu
+    opens "several GPUs and none: none" -gpus 0,1 -nogpu
     says "no GPU and one" "-nogpu contradicts -device cuda:0" ops good.cfg -nogpu -device cuda:0
     says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
     says "a precision that ref does not have" "precision bf16: device ref computes in fp32 only: bf16 needs a GPU$" ops good.cfg -device ref -precision bf16
@@ -50,6 +48,12 @@ everywhere() {
     check "the device is told before training ($program)" grep -qE '^seed 1, device (cpu|ref), [0-9]' said.out
 }
 
+with_gpus() {
+    says "several GPUs" "uses one GPU for now" ops good.cfg -gpus 0,1
+    says "two GPUs" "-gpus 1 contradicts GPU 0" ops good.cfg -i 0 -gpus 1
+    says "a GPU and the CPU" "-device ref contradicts -i" ops good.cfg -device ref -i 0
+}
+
 # No build with a misspelt variable: it would be one for the CPU.
 make -C "$here" GPU=yes >said.out 2>said.err
 check "a misspelt GPU= builds nothing" grep -q 'GPU=yes: expected 0, 1 or host' said.err
@@ -57,14 +61,18 @@ check "a misspelt GPU= builds nothing" grep -q 'GPU=yes: expected 0, 1 or host' 
 program=$DARKNET
 everywhere
 if [[ " $devices " != *cuda* ]]; then
-    says "a GPU without a backend for it" "no GPU backend: build it with make GPU=1" -i 0 ops good.cfg
-    says "the same by the other flag" "no GPU backend" ops good.cfg -gpus 0
-    says "the same by its name" "'cuda:0' is not one of those built in: .*for a GPU, build with make GPU=1" ops good.cfg -device cuda:0
+    for flags in "-i 0" "-gpus 0" "-gpus 0,1,2,3"; do
+        "$program" classifier train mini.data good.cfg $flags -set net.max_batches=2 >said.out 2>said.err
+        check "a program for CPUs takes $flags" test $? = 0
+        check "a program for CPUs says of $flags what it does" grep -q "^without effect here: ${flags% *} (.*GPU=1" said.err
+    done
+    says "a GPU by our own flag" "'cuda:0' is not one of those built in: .*for a GPU, build with make GPU=1" ops good.cfg -device cuda:0
 fi
 
 program=${GPU_HOST:-none}
 if [ -x "$program" ]; then
     everywhere
+    with_gpus
     "$program" version >version
     check "cuda comes first" grep -q '^device cuda (default): .' version
     "$program" classifier train mini.data good.cfg -precision bf16 -set net.max_batches=1 >said.out 2>said.err
@@ -87,6 +95,7 @@ elif [ -e /dev/nvidiactl ]; then
     skip "what a program for GPUs says without one: here is one"
 else
     everywhere
+    with_gpus
     "$program" version >version
     check "its libraries are listed" grep -qE '^device cuda \(default\): .*cuDNN' version
     for flags in "" "-i 0" "-device cuda:0 -precision bf16"; do

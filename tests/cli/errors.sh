@@ -113,7 +113,10 @@ train "weights cut inside a layer" "cut.weights: the file ends inside" good.cfg 
 train "over-long weights" "long.weights: 4 bytes are left" good.cfg long.weights
 "$DARKNET" partial good.cfg good.weights part.weights 2
 bad_alone "valid: weights of some layers only" "part.weights: the file ends before" classifier valid mini.data good.cfg part.weights
-bad_alone "partial: too many layers" "in \[1, 8\]" partial good.cfg good.weights out.weights 99
+"$DARKNET" partial good.cfg good.weights out.weights 99 2>many.err
+check "partial: more layers than there are: all" sh -c "cmp -i 20 out.weights good.weights && grep -q '^partial: N is 99' many.err"
+rm out.weights
+bad_alone "partial: no layer" "in \[1, 8\]" partial good.cfg good.weights out.weights 0
 bad_alone "partial: no number" "in \[1, 8\]" partial good.cfg good.weights out.weights many
 
 # ---- cfg ----

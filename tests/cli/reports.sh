@@ -119,7 +119,11 @@ check "classify" run classify big.cfg $weights img/0_ant.ppm
 check "classify: the most probable classes" test "$(grep -c '%: ' out)" = 3
 
 rm cfg/imagenet1k.data
-check "classify without it: what instead" refuses 'classifier predict takes any .data' classify big.cfg $weights img/0_ant.ppm
+check "classify without it: what instead" refuses 'darknet classifier predict FILE.data ... does the same' classify big.cfg $weights img/0_ant.ppm
+
+mkdir -p data && cp mini.data data/imagenet.data
+check "classify without it: the data file that is there" refuses 'predict data/imagenet.data' classify big.cfg $weights img/0_ant.ppm
+rm data/imagenet.data
 
 # ---- the tutorials ----
 { cat names.list && seq -f 'n%08g' 20; } >long.list

@@ -129,6 +129,7 @@ static int refuse(const uint8_t *p, size_t n, const char *path, struct err *e)
 #define OPENCV_READS 1, NULL
 #define CONVERT      0, NULL
 #define UNPACK       0, "unpack it"
+#define DATA_SET     0, "it is for train= and valid= of a .data file"
 #define FETCH        0, "download the image itself"
 
 /* What image files are that stb_image does not know, whatever their names say. None of these heads can begin
@@ -160,7 +161,11 @@ static const struct foreign *foreign_kind(const uint8_t *p, size_t n)
         { "a web page", "<!doctype html", 0, 14, FETCH },
         { "a web page", "<html", 0, 5, FETCH },
         { "a ZIP archive", "PK\3\4", 0, 4, UNPACK },
-        { "a gzip archive", "\x1f\x8b", 0, 2, UNPACK },
+        { "a gzip archive", "\x1f\x8b", 0, 2, 0,
+          "unpack it; an IDX data set (MNIST and the like) is for train= and valid= of a .data file" },
+        { "an IDX data set (MNIST and the like)", "\0\0\x08\3", 0, 4, DATA_SET },
+        { "an IDX data set (MNIST and the like)", "\0\0\x08\4", 0, 4, DATA_SET },
+        { "labels of an IDX data set", "\0\0\x08\1", 0, 4, DATA_SET },
         { "a git-lfs pointer", "version https://git-lfs", 0, 23, 0, "fetch the image by `git lfs pull`" },
     };
     size_t text = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0; /* where markup begins */
