@@ -73,7 +73,7 @@ int cli_prepare(const struct cli *c, struct err *e)
     struct notes notes = console_notes(&console);
     struct folder *f;
     TRY(folder_read(&f, c->arg[0], c->valid, c->seed, &notes, e));
-    const char *prefix = c->out ? c->out : strrchr(f->root, '/') + 1;
+    const char *prefix = c->out ? c->out : strrchr(f->dir, '/') + 1;
     int rc = *prefix ? folder_write(f, prefix, c->force, e)
                      : fail(e, E_ARG, "prepare %.60s: give the files a name with -out", c->arg[0]);
     if (!rc) {

@@ -1,42 +1,11 @@
 /* The user's own images: those of a folder, those of one folder per class, the .data file and lists of them. */
 #ifndef DATA_FOLDER_H
 #define DATA_FOLDER_H
-#include <stdint.h>
-#include "core/err.h"
-
-struct folder_image {
-    char *path;       /* absolute */
-    int label, valid; /* valid: to validate on, else to train on */
-    uint64_t key;     /* decides who is chosen to validate on */
-};
-
-/* What is left out: hidden files and what systems and archives leave; images outside class folders; links
- * without a target, and to a folder that they are in; files of other kinds. */
-enum skipped {
-    SKIPPED_LITTER,
-    SKIPPED_LOOSE,
-    SKIPPED_BROKEN,
-    SKIPPED_LOOPS,
-    SKIPPED_EMPTY,
-    SKIPPED_OTHER,
-    SKIPPED
-};
-
-struct folder {
-    char *root;          /* absolute, links resolved */
-    char *train, *valid; /* folders that hold the two sets, when DIR came apart already; else NULL */
-    int classes;
-    char **name; /* of the class folders, in byte order, as everything here: runs repeat on any machine */
-    int n;
-    struct folder_image *image; /* ordered by class, then training before validation, then by path */
-    int *count[2];              /* images of each class: for training, for validation */
-    int skipped[SKIPPED];
-    char *first_other; /* an example of SKIPPED_OTHER */
-};
+#include "data/tree.h"
 
 /* Looks through DIR: DIR/CLASS/..., or DIR/SET/CLASS/... with sets that are told by their names (train,
- * Training_set, ...; val, dev, test, ...). Images of a
- * folder test or valid among classes are left out. Sub-folders of a class belong to it, links are followed,
+ * Training_set, ...; val, dev, test, ...). A folder that holds nothing but one folder of folders stands for
+ * that one. Images of a folder test or valid that are in no class folders are left out. Sub-folders of a class belong to it, links are followed,
  * images are told by their extension. Unless DIR came apart already, `fraction` of each class (0: a tenth) is
  * chosen to validate on, rounded, but at least one, and one left to train on. The choice is a function of the
  * seed and of the paths below DIR: it is the same wherever DIR lies, and adding images changes little of it.
