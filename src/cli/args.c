@@ -342,11 +342,28 @@ static int check_count(const struct cli *c, const struct command *cmd, struct er
                 cmd->usage);
 }
 
-static int is_same_file(const char *a, const char *b)
+static int is_same_place(const char *a, const char *b)
 {
     struct stat x, y;
-    return a && b &&
-           (!strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino));
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* The folder of a path: all of it up to the last slash, or the current one. */
+static const char *folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return folder;
+}
+
+/* Also two names of a file that is not there yet. */
+int args_same_file(const char *a, const char *b)
+{
+    char x[PATH_MAX], y[PATH_MAX];
+    if (!a || !b) return 0;
+    if (!strcmp(a, b) || is_same_place(a, b)) return 1;
+    const char *p = strrchr(a, '/'), *q = strrchr(b, '/');
+    return !strcmp(p ? p + 1 : a, q ? q + 1 : b) && is_same_place(folder_of(a, x), folder_of(b, y));
 }
 
 /* The files that flags name to be written, or NULL. */
@@ -360,7 +377,7 @@ static const char *output(const struct cli *c, int i)
 int args_write(const struct cli *c, const char *path)
 {
     int n = 0;
-    for (int i = 0; i < OUTPUTS; i++) n += is_same_file(output(c, i), path);
+    for (int i = 0; i < OUTPUTS; i++) n += args_same_file(output(c, i), path);
     return n;
 }
 
@@ -375,7 +392,9 @@ static int check_suffix(const char *path, int kinds, struct err *e)
     } known[] = { { "csv", WRITES_CSV }, { "txt", WRITES_CSV }, { "png", WRITES_PNG }, { "jpg", 0 },
                   { "jpeg", 0 },         { "bmp", 0 },          { "gif", 0 },          { "webp", 0 },
                   { "tif", 0 },          { "tiff", 0 },         { "svg", 0 },          { "pdf", 0 },
-                  { "tsv", 0 },          { "json", 0 },         { "xls", 0 },          { "xlsx", 0 } };
+                  { "tsv", 0 },          { "json", 0 },         { "xls", 0 },          { "xlsx", 0 },
+                  { "weights", 0 },      { "state", 0 },        { "lock", 0 },         { "cfg", 0 },
+                  { "data", 0 } };
     const char *dot = path ? strrchr(path, '.') : NULL;
     for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
         if (!strcasecmp(dot + 1, known[i].suffix) && !(known[i].kind & kinds))
@@ -398,16 +417,18 @@ static int check_suffixes(const struct cli *c, const struct command *cmd, struct
 /* What a command writes must be none of the files that it names to be read, nor another that it writes. */
 static int check_outputs(const struct cli *c, const struct command *cmd, struct err *e)
 {
-    const char *again = NULL;
+    const char *again = NULL, *const read[] = { c->resume, c->list };
     for (int i = 0; i < c->narg; i++)
         if (args_write(c, c->arg[i])) again = c->arg[i];
+    for (int i = 0; i < 2; i++)
+        if (args_write(c, read[i])) again = read[i];
     for (int i = 0; i < OUTPUTS; i++)
         if (args_write(c, output(c, i)) > 1) again = output(c, i);
     /* OUT, where it is no flag. */
     const int average = cmd->run == cli_average;
     const int out = average || cmd->id == CMD_STRIP ? 1 : cmd->id == CMD_WEIGHTS ? 2 : INT_MAX;
     for (int i = 0; out < c->narg && i < (average ? c->narg : out); i++)
-        if (i != out && is_same_file(c->arg[i], c->arg[out])) again = c->arg[out];
+        if (i != out && args_same_file(c->arg[i], c->arg[out])) again = c->arg[out];
     if (!again) return OK;
     return fail(e, E_ARG, "%.200s would be read and written, or written twice: choose another name", again);
 }

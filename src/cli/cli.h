@@ -72,6 +72,7 @@ int args_parse(struct cli *, int argc, char **argv, const struct command *, stru
 void args_free(struct cli *);
 /* How many flags name this file (NULL: none) to be written. */
 int args_write(const struct cli *, const char *path);
+int args_same_file(const char *, const char *); /* by their names, which may be NULL */
 void args_describe(const struct command *); /* prints the flags that it takes */
 
 int cli_train(const struct cli *, struct err *);

@@ -57,6 +57,9 @@ static int create_files(struct extraction *x, struct err *e)
     x->d = shape_row(x->s.net->layer[x->layer].out);
     x->row = mem_alloc(x->d, sizeof *x->row);
     if (!x->row) return fail(e, E_MEM, "no memory for %zu features", x->d);
+    static const struct file_kind npy = { "a NumPy array", "\x93NUMPY", 0, 6 };
+    TRY(file_spare_others(x->out, &npy, e));
+    TRY(file_spare_others(x->out_labels, &npy, e));
     TRY(file_create(&x->features, x->out, e));
     TRY(file_create(&x->labels, x->out_labels, e));
     return write_headers(x, 0, e);

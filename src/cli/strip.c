@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "cli/cli.h"
 #include "core/file.h"
 #include "core/mem.h"
@@ -125,12 +126,25 @@ static int strip(struct stripper *s, char *text, size_t n, const char *path, str
     return OK;
 }
 
+/* Only a cfg is replaced, or what is empty. */
+static int spare_others(const char *path, struct err *e)
+{
+    struct cfg *there = NULL;
+    struct stat st;
+    if (stat(path, &st) || !st.st_size) return OK;
+    int rc = cfg_read(&there, path, NULL);
+    cfg_free(there);
+    return rc ? fail_at(e, E_FILE, path, 0, "exists and is not a cfg: remove it, or choose another name")
+              : OK;
+}
+
 static int write_out(struct stripper *s, const char *path, struct err *e)
 {
     if (!path) {
         fwrite(s->out, 1, s->used, stdout);
         return OK;
     }
+    TRY(spare_others(path, e));
     TRY(file_create(&s->file, path, e));
     TRY(file_write(&s->file, s->out, s->used, e));
     return file_commit(&s->file, e);

@@ -7,6 +7,8 @@
 #include "cli/chart.h"
 #include "cli/cli.h"
 #include "core/file.h"
+#include "data/image.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 /* ---- what the run is about to do, said before it starts ---- */
@@ -192,9 +194,34 @@ static int open_data(struct session *s, struct err *e)
     return OK;
 }
 
+/* What the run writes by itself must be none of the files that it reads, but for the weights and the state
+ * that it starts from. (The names of flags are told apart by what they end in: see args.c.) */
+static int spare_files(const struct session *s, const struct files *f, struct err *e)
+{
+    const struct cli *c = s->cli;
+    const struct data_file *d = s->data;
+    const char *const read[] = { c->arg[0], c->arg[1], d->train, d->valid, d->test, d->labels, d->names };
+    for (int i = 0; i < FILES; i++)
+        for (size_t k = 0; k < sizeof read / sizeof *read; k++)
+            if (args_same_file(read[k], f->path[i]))
+                return fail_at(e, E_ARG, f->path[i], 0,
+                               "is read, and would be overwritten: choose another name");
+    return OK;
+}
+
+static int check_files(const struct session *s, const char *base, struct err *e)
+{
+    struct files f = { { NULL } };
+    int rc = files_open(&f, s->data->backup, base, e);
+    if (!rc) rc = spare_files(s, &f, e);
+    files_close(&f);
+    return rc;
+}
+
 static int train(struct session *s, const struct cli *c, struct err *e)
 {
     TRY(check_flags(c, e));
+    if (c->chart) TRY(file_spare_others(c->chart, &image_png_kind, e));
     if (c->chart) TRY(file_probe(c->chart, e));
     TRY(session_open(s, c, c->arg[0], c->arg[1], e));
     TRY(open_data(s, e));
@@ -202,6 +229,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
     const char *slash = strrchr(c->arg[1], '/'), *name = slash ? slash + 1 : c->arg[1];
     char base[NAME_MAX + 1]; /* long enough: the cfg is a file */
     snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
+    TRY(check_files(s, base, e));
     struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
     struct train_options o = { .base = base,

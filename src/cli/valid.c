@@ -11,6 +11,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "data/image.h"
 #include "train/trainer.h"
 
 struct tally {
@@ -138,6 +139,8 @@ static void print_summary(const struct valid_line *l)
 
 /* ---- files: the confusion matrix, the wrong answers ---- */
 
+#define ERRORS_HEAD "image,truth,answer,probability,probability of the truth"
+
 static void write_name(struct validation *v, char before, int k)
 {
     char buf[16];
@@ -210,7 +213,7 @@ static int write_mistakes(struct validation *v, const char *path, struct err *e)
 {
     if (v->mistakes) qsort(v->mistake, (size_t)v->mistakes, sizeof *v->mistake, surest_first);
     TRY(file_create(&v->csv, path, e));
-    TRY(file_print(&v->csv, e, "image,truth,answer,probability,probability of the truth"));
+    TRY(file_print(&v->csv, e, ERRORS_HEAD));
     for (int i = 0; i < v->mistakes; i++) {
         const struct mistake *m = &v->mistake[i];
         char number[16];
@@ -245,6 +248,21 @@ static const struct way {
              { "validcrop", "the whole", VIEW_WHOLE, 1 },
              { "valid10", "ten crops", VIEW_CROPS, 10 } };
 
+/* The files that are asked for, before the work. */
+static int check_files(const struct cli *c, struct err *e)
+{
+    static const struct file_kind matrix = { "a confusion matrix", "truth,", 0, 6 },
+                                  errors = { "a list of wrong answers", ERRORS_HEAD, 0,
+                                             sizeof ERRORS_HEAD - 1 };
+    if (c->confusion) {
+        TRY(file_spare_others(c->confusion, ends_in_png(c->confusion) ? &image_png_kind : &matrix, e));
+        TRY(file_probe(c->confusion, e));
+    }
+    if (!c->errors) return OK;
+    TRY(file_spare_others(c->errors, &errors, e));
+    return file_probe(c->errors, e);
+}
+
 static int validate(struct validation *v, const struct cli *c, struct err *e)
 {
     enum { SMALL = 100 }; /* pixels of a side, about three times VIEW_MARGIN */
@@ -252,8 +270,7 @@ static int validate(struct validation *v, const struct cli *c, struct err *e)
     const struct way *x = ways;
     while (strcmp(x->command, c->command->name)) x++;
     v->views = x->views;
-    if (c->confusion) TRY(file_probe(c->confusion, e));
-    if (c->errors) TRY(file_probe(c->errors, e));
+    TRY(check_files(c, e));
     TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
     struct net *net = v->s.net;
     TRY(session_load_valid(&v->s, net->feature + 1, e));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "net/surgery.h"
 
@@ -16,6 +17,8 @@ static int open_params(struct session *s, struct err *e)
 static int save(const struct session *s, const struct net *n, const char *path, int upto, uint64_t seen,
                 struct err *e)
 {
+    static const struct file_kind kind = { "a .weights file", "\0\0\0", 0, 4 }; /* a major version of 0 */
+    TRY(file_spare_others(path, &kind, e));
     TRY(weights_save(n, path, upto, seen, e));
     note(&s->notes, "Saving weights to %s", path);
     return OK;

@@ -151,6 +151,18 @@ int file_create(struct file *f, const char *path, struct err *e)
     return give_up(f, "cannot be written", e);
 }
 
+int file_spare_others(const char *path, const struct file_kind *k, struct err *e)
+{
+    char found[128];
+    uint64_t size;
+    int fd;
+    if (file_open(path, &fd, &size, NULL)) return OK; /* not there, or creating it says what is wrong */
+    ssize_t n = size ? pread(fd, found, k->n < sizeof found ? k->n : sizeof found, (off_t)k->at) : 0;
+    close(fd);
+    if (!size || (n == (ssize_t)k->n && !memcmp(found, k->bytes, k->n))) return OK;
+    return fail_at(e, E_FILE, path, 0, "exists and is not %s: remove it, or choose another name", k->name);
+}
+
 int file_probe(const char *path, struct err *e)
 {
     struct file f;

@@ -24,6 +24,15 @@ struct file {
     char *path, *temporary;
 };
 int file_create(struct file *, const char *path, struct err *);
+/* How what is written of one kind begins: bytes that no other file is likely to have there. */
+struct file_kind {
+    const char *name; /* "a metrics file" */
+    const char *bytes;
+    size_t at, n;
+};
+/* An error if something else is there under this name, so that a slip on the command line costs no picture
+ * and no weights. An empty file is nothing. */
+int file_spare_others(const char *path, const struct file_kind *, struct err *);
 /* Whether it could be created; leaves nothing. For what is written after hours. */
 int file_probe(const char *path, struct err *);
 int file_write(struct file *, const void *, size_t bytes, struct err *);

@@ -4,7 +4,7 @@
 #define DATA_IMAGE_H
 #include <stddef.h>
 #include <stdint.h>
-#include "core/err.h"
+#include "core/file.h"
 
 /* A decoded image: c planes of h x w bytes (mem_free). */
 struct picture {
@@ -29,7 +29,9 @@ struct decoding {
  * is decoded and has a flaw; what lacks more, or fails the checksums of PNG, is refused (E_FORMAT). */
 int image_decode(const char *path, const struct decoding *, struct picture *, struct err *);
 
-/* Writes w x h pixels of interleaved red, green, blue. */
+/* Writes w x h pixels of interleaved red, green, blue. Replaces pictures of its own only: a comment in them
+ * tells. */
+extern const struct file_kind image_png_kind;
 int image_write_png(const char *path, const uint8_t *rgb, int w, int h, struct err *);
 
 /* Luma of n pixels, whose red, green and blue are `step` bytes apart from one pixel to the next. */

@@ -60,10 +60,9 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     if (s->match && s->pair != S2_FROM_LOADER)
         return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
                           s2_source_names[s->pair]);
-    l->inert = !l->train || s->lambda == 0 || (s->pair == S2_FROM_LOADER && !l->rows_s1);
-    if (s->pair == S2_FROM_SPLIT && !l->inert && out->n < 2)
-        return layer_fail(
-            l, e, "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");
+    /* One image cannot be halved: program_open refuses to train so. */
+    l->inert = !l->train || s->lambda == 0 || (s->pair == S2_FROM_LOADER && !l->rows_s1) ||
+               (s->pair == S2_FROM_SPLIT && out->n < 2);
     return OK;
 }
 

@@ -12,7 +12,7 @@ struct softmax {
 static const struct key keys[] = {
     INT_KEY(softmax, groups, 1, 1, 1 << 24, "independent groups of equal length"),
     REAL_KEY(softmax, temperature, 1, 1e-6, 1e6, "divides the inputs"),
-    INT_KEY(softmax, noloss, 0, 0, 1, "1: probabilities only, no loss"),
+    INT_KEY(softmax, noloss, 0, 0, 1, "1: probabilities only, nothing to train on"),
     INT_KEY(softmax, spatial, 0, 0, 0, "softmax per pixel: not supported"),
     { 0 },
 };
@@ -28,12 +28,14 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     if (shape_row(in) == (size_t)s->groups)
         return layer_fail(l, e, "of one number is always 1, whatever the number: %s",
                           s->groups > 1 ? "lower groups=" : "the layer before needs two or more outputs");
+    /* Without training the loss only tells how good the probabilities are. */
+    l->noloss = l->train && s->noloss;
     *out = in;
     return OK;
 }
 
 /* A softmax in the middle of a net, or with noloss, is a plain layer. */
-static int has_loss(const struct layer *l) { return l->last && !((const struct softmax *)l->self)->noloss; }
+static int has_loss(const struct layer *l) { return l->last && !l->noloss; }
 
 static int build(struct layer *l, struct builder *b, struct err *e)
 {

@@ -56,6 +56,7 @@ struct layer {
     int identity;                     /* out is in[0]; set by shape */
     int learns;                       /* has parameters that learn: LAYER_PARAMS, or set by shape */
     int inert;        /* no effect in this program: neither forward nor backward is called; set by shape */
+    int noloss;       /* it could have a loss, but the cfg says that it has none; set by shape */
     int rows_back;    /* rows of the backward pass */
     enum act sum_act; /* see takes_sum */
     int train;        /* is this program for training */

@@ -4,15 +4,31 @@
 #include "net/optim.h"
 #include "net/param.h"
 
+static int check_halves(const struct program *p, struct err *e)
+{
+    struct pairing_wants w;
+    for (int i = 0; p->desc.rows < 2 && i < p->n; i++)
+        if (net_layer_wants(p->net, i, &w) && w.active && w.source == S2_FROM_SPLIT)
+            return layer_fail(
+                &p->node[i].l, e,
+                "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");
+    return OK;
+}
+
 /* Training needs something to learn from. (Nets without a loss are fine for all else.) */
 static int check_goal(const struct program *p, struct err *e)
 {
     if (!p->desc.train || p->desc.plan_only) return OK;
-    for (const struct layer *l = NULL; (l = next_active(p, l));)
-        if (l->last && (l->ops->flags & (LAYER_LOSS | LAYER_TRAIN_ONLY)) == LAYER_LOSS) return OK;
+    TRY(check_halves(p, e));
+    const struct layer *last = &p->node[p->n - 1].l, *off = NULL;
+    for (const struct layer *l = NULL; (l = next_active(p, l));) {
+        if (l->last && (l->ops->flags & (LAYER_LOSS | LAYER_TRAIN_ONLY)) == LAYER_LOSS && !l->noloss)
+            return OK;
+        if (l->noloss && l->last) off = l;
+    }
+    if (off) return layer_fail(off, e, "noloss=1: there is no loss to train on: remove it");
     return layer_fail(
-        &p->node[p->n - 1].l, e,
-        "is the last layer, so there is no loss to train on: end the cfg with [softmax] or [cost]");
+        last, e, "is the last layer, so there is no loss to train on: end the cfg with [softmax] or [cost]");
 }
 
 static int compile(struct program *p, int creates, struct err *e)

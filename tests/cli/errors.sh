@@ -154,6 +154,16 @@ edit flat.cfg 's/^width.*/inputs=192/;/^height/d;/^channels/d;/^\[conv/,/^\[conn
 bad_alone "a net of numbers for images" "flat.cfg:4: .*inputs=192 without height=, width= and channels=" classifier train mini.data flat.cfg
 sed 's/^subdivisions.*/subdivisions=6/;s/^lambda=.*/lambda=.5\npair=split/' itra.cfg >split.cfg
 train "pair=split of one image" "pair=split" split.cfg
+for command in "ops split.cfg" "speed split.cfg 3" "classifier valid mini.data split.cfg good.weights" \
+    "classifier predict mini.data split.cfg good.weights img/0_ant.ppm"; do
+    check "pair=split of one image does not matter to ${command%% split*}" "$DARKNET" $command
+done
+edit noloss.cfg 's/^\[softmax\]/&\nnoloss=1/'
+train "nothing to train on" "noloss.cfg:[0-9]+: \[softmax\] noloss=1: there is no loss" noloss.cfg
+{ cat noloss.cfg; printf '[cost]\ntype=sse\n'; } >cost.cfg
+train "nor before [cost]" "cost.cfg:[0-9]+: \[softmax\] noloss=1: there is no loss" cost.cfg
+for cfg in noloss cost good; do "$DARKNET" classifier valid mini.data $cfg.cfg good.weights 2>&1 | sed -n 's/.*\(CE: [0-9.]*\).*/\1/p'; done >ce.out
+check "valid computes the CE all the same" test "$(uniq ce.out | wc -l),$(wc -l <ce.out)" = 1,3
 edit huge.cfg '0,/filters=8/s//filters=1000000/;0,/size=3/s//size=99/;s/^width=8/width=9999/;s/^height=8/height=9999/'
 bad_alone "sizes that exceed the memory there is" "bytes|too large|memory" classifier train mini.data huge.cfg
 edit huge2.cfg 's/^batch=6/batch=16000000/;s/^subdivisions.*//;s/^width=8/width=999/;s/^height=8/height=999/'

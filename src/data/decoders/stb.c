@@ -315,15 +315,26 @@ struct sink {
     struct err *e;
 };
 
+/* Where the first chunk of a PNG ends, and a chunk to stand there: length, type, keyword and text, CRC. */
+enum { HEAD = 8 + 25 };
+static const char comment[] = "\0\0\0\25"
+                              "tEXtSoftware\0darknet-itra"
+                              "\373\107\273\134";
+const struct file_kind image_png_kind = { "a picture of this program", comment, HEAD, sizeof comment - 1 };
+
+/* Gets the whole file at once. */
 static void put(void *to, void *bytes, int n)
 {
     struct sink *s = to;
-    if (!s->rc) s->rc = file_write(&s->file, bytes, (size_t)n, s->e);
+    s->rc = file_write(&s->file, bytes, HEAD, s->e);
+    if (!s->rc) s->rc = file_write(&s->file, comment, sizeof comment - 1, s->e);
+    if (!s->rc) s->rc = file_write(&s->file, (uint8_t *)bytes + HEAD, (size_t)n - HEAD, s->e);
 }
 
 int image_write_png(const char *path, const uint8_t *rgb, int w, int h, struct err *e)
 {
     struct sink s = { .e = e };
+    TRY(file_spare_others(path, &image_png_kind, e));
     TRY(file_create(&s.file, path, e));
     int done = stbi_write_png_to_func(put, &s, w, h, 3, rgb, 3 * w);
     if (!s.rc && !done) s.rc = fail_at(e, E_MEM, path, 0, "not enough memory to write %d x %d pixels", w, h);
