@@ -166,7 +166,14 @@ endif
 BINDIR  ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share/darknet-itra
 DOCDIR  ?= $(PREFIX)/share/doc/darknet-itra
-SHARED  := $(wildcard cfg/*.cfg data/*.data data/*.names scripts/get* scripts/imagenet-devkit.py scripts/deps.sh)
+# By name: cfg/ and data/ may hold files of the user's own.
+CFGS    := demo qmnist-lenet $(addprefix fmnist-,conv5 conv5-quarter lenet) $(addprefix kmnist-,conv5 lenet) \
+           $(addprefix cifar10-,mobilenetv2 resnet18 vgg13) $(addprefix cifar100-,mobilenetv2 resnet101 resnet18 vgg13) \
+           $(addprefix stl10-,mobilenetv2 resnet18 vgg13) $(addprefix imagenet-,resnet18 resnet50)
+SETS    := cifar10 cifar100 fmnist fmnist-5000 imagenet kmnist qmnist stl10
+NAMES   := cifar10 cifar100 digits fmnist kmnist stl10
+SHARED  := $(CFGS:%=cfg/%.cfg) $(SETS:%=data/%.data) $(NAMES:%=data/%.names) \
+           $(wildcard scripts/get*) scripts/imagenet-devkit.py scripts/deps.sh
 
 # Paths in installed .data files are absolute, so that they hold from any folder; scripts/get-NAME.sh beside them fill them.
 install: $(B)/darknet

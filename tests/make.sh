@@ -75,11 +75,17 @@ check "and leaves it" eval 'does 0 " -c " && ! grep -q scratch build/float-ref/l
 
 root="$work/a package" prefix=$work/prefix
 installed=$root$prefix share=$root$prefix/share/darknet-itra
+touch cfg/mine.cfg data/mine.data data/mine.names
 check "make install into a DESTDIR" build -s install PREFIX="$prefix" DESTDIR="$root"
 check "the program" test -x "$installed/bin/darknet"
 for file in cfg/demo.cfg data/fmnist.data data/fmnist.names scripts/get-cifar10.sh scripts/get.inc; do
     check "$file" test -s "$share/$file"
 done
+check "no cfg, data file or names of the user's own" test -z "$(find "$share" -name 'mine.*')"
+if git -C "$here" ls-files >/dev/null 2>&1; then
+    check "every cfg, data file and list of names that is shipped" diff <(git -C "$here" ls-files 'cfg/*.cfg' 'data/*.data' 'data/*.names') \
+        <(cd "$share" && find cfg data -type f | sort)
+fi
 check "the licence" cmp LICENSE "$installed/share/doc/darknet-itra/LICENSE"
 check "nothing outside the DESTDIR" test ! -e "$prefix"
 check "paths in .data files are those of the PREFIX" \

@@ -44,7 +44,7 @@ enum {
 static const struct flag flags[] = {
     { "clear", FLAG_SWITCH, AT(clear), CMD_TRAIN, NULL, "count iterations from 0, whatever the weights say" },
     { "finetune", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL,
-      "WEIGHTS are of other classes: the last layer starts anew, iterations from 0 (also -partial)" },
+      "WEIGHTS are of other classes: the last layer and the iterations start anew (also -partial)" },
     { "partial", FLAG_SWITCH, AT(finetune), CMD_TRAIN, NULL, NULL },
     { "resume", FLAG_TEXT, AT(resume), CMD_TRAIN, "STATE", "go on from a BASE_last.state, bit for bit" },
     { "seed", FLAG_SEED, AT(seed), RUNS | CMD_FEATURES | CMD_PREPARE | CMD_IMTEST, "N",

@@ -39,7 +39,7 @@ static void print_frame(struct demo *d)
 
 static int next_frame(struct demo *d, int *end, struct err *e)
 {
-    const struct decoding how = { d->a.s.net->config.channels, 0, d->a.s.data->orient };
+    const struct decoding how = { d->a.s.net->config.channels, 0, d->a.s.data->orient > 0 };
     struct picture frame;
     TRY(video_next(&d->video, &how, &frame, e));
     *end = !frame.pixels;

@@ -26,6 +26,7 @@ struct prediction {
     const struct form *form;
     int alone; /* there is only one image, so its name is not printed */
     int seen, failed;
+    int askew; /* so many are not turned */
 };
 
 static void print_top(struct prediction *p, const char *path)
@@ -68,10 +69,11 @@ static const struct form forms[] = { { "predict", VIEW_LETTERBOX, print_top, 0 }
 static int predict_image(struct prediction *p, const char *path, struct err *e)
 {
     struct answer *a = &p->a;
-    const struct decoding how = { a->s.net->config.channels, 0, a->s.data->orient };
+    const struct decoding how = { a->s.net->config.channels, 0, a->s.data->orient > 0 };
     struct picture i;
     TRY(image_decode(path, &how, &i, e));
     if (i.flaw) note(&a->s.notes, "%s: %s", path, i.flaw);
+    if (i.askew && a->s.data->orient < 0 && !p->askew++) note(&a->s.notes, IMAGE_ASKEW, path);
     int rc = answer_make(a, &i, e);
     mem_free(i.pixels);
     if (!rc) p->form->print(p, path);

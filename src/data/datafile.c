@@ -244,6 +244,7 @@ static int fill(struct data_file *d, const char *path, const struct notes *notes
     int rc = OK;
     d->classes = 2;
     d->top = 1;
+    d->orient = -1;
     d->path = mem_text(path, strlen(path));
     d->backup = mem_text("backup", 6);
     if (!d->path || !d->backup) return fail(e, E_MEM, "not enough memory");

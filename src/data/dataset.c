@@ -17,6 +17,7 @@ struct set {
     char **list;
     struct packed packed;
     int *label; /* of a list */
+    atomic_flag askew;
     struct pick pick;
 };
 
@@ -155,7 +156,8 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     s->label = mem_alloc((size_t)s->d.n, sizeof *s->label);
     if (!s->label) return fail(e, E_MEM, "not enough memory for %d images", s->d.n);
     s->d.path = s->list;
-    s->d.orient = d->orient;
+    s->d.orient = d->orient > 0;
+    s->d.askew = d->orient < 0 ? &s->askew : NULL;
     s->d.label = s->label;
     TRY(labels_read(&labels, &n, d, e));
     int rc = label_finder_open(&f, labels, n, e);
@@ -262,6 +264,7 @@ static int open_any(struct set *s, const struct data_file *d, enum split split, 
     int training = split == SPLIT_TRAIN || d->holdout;
     const char *path = training ? d->train : d->valid;
     s->d.self = s;
+    atomic_flag_clear(&s->askew);
     s->d.classes = d->classes;
     s->pick = (struct pick){ .holdout = d->holdout,
                              .held = d->holdout && split == SPLIT_VALID,

@@ -2,6 +2,7 @@
  * Everything here is read-only after opening: any number of loaders may use one dataset from any thread. */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "core/err.h"
@@ -17,7 +18,7 @@ struct data_file {
     int width, height;         /* resize=: what packed images are resized to; 0: not */
     char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
     int replacement;                                      /* sampling=replacement: Darknet's draw */
-    int orient;  /* orient=1: images are turned upright, as their EXIF data says */
+    int orient;  /* orient=1: images are turned upright, as their EXIF data says; -1: not given */
     char **name; /* class names from `names`, else from `labels`; NULL when neither is given */
     int names_n; /* = classes, or 0 */
 };
@@ -43,8 +44,9 @@ struct dataset {
     uint64_t choice; /* tells apart what else was held out of the same files: 0 if nothing was */
     /* Lists: n paths; NULL for packed. */
     char *const *path;
-    int orient; /* and whether they are turned upright, as their EXIF data says */
-    void *self; /* what dataset_close needs */
+    int orient;         /* and whether they are turned upright, as their EXIF data says */
+    atomic_flag *askew; /* that some are not is said by whoever sets it first; NULL: by nobody */
+    void *self;         /* what dataset_close needs */
 };
 
 /* Opens the images that `train` or `valid` of the data file names: a packed collection (see packed_read), or

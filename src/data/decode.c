@@ -197,7 +197,8 @@ void raw_planes(const struct raw *r, int c, uint8_t *to)
 
 int raw_picture(const struct raw *r, int c, const char *path, struct picture *to, struct err *e)
 {
-    *to = (struct picture){ mem_alloc((size_t)r->w * (size_t)r->h, (size_t)c), r->w, r->h, r->flaw };
+    *to =
+        (struct picture){ mem_alloc((size_t)r->w * (size_t)r->h, (size_t)c), r->w, r->h, r->flaw, r->askew };
     if (!to->pixels) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", r->w, r->h);
     raw_planes(r, c, to->pixels);
     return OK;
@@ -207,8 +208,9 @@ static int decode(struct encoded *f, const struct decoding *d, struct raw *r, st
 {
     if (is_pnm(f->x, f->n)) return decode_pnm(f, r, e);
     TRY(decode_by_library(f, d->shorter, r, e));
-    int v = d->orient && is_jpeg(f->x, f->n) ? jpeg_inspect(f->x, f->n).orientation : 1;
-    return v > 1 ? turn(r, v, f->path, e) : OK;
+    int v = is_jpeg(f->x, f->n) ? jpeg_inspect(f->x, f->n).orientation : 1;
+    r->askew = v > 1 && !d->orient;
+    return v > 1 && d->orient ? turn(r, v, f->path, e) : OK;
 }
 
 int image_decode(const char *path, const struct decoding *d, struct picture *to, struct err *e)

@@ -26,6 +26,7 @@ struct raw {
     int w, h, n;      /* n samples a pixel: gray, gray and alpha, RGB, RGBA */
     uint8_t *x;       /* of mem_alloc */
     const char *flaw; /* what is wrong with a file that could be decoded all the same; or NULL */
+    int askew;        /* its EXIF data says to turn it */
 };
 
 enum { DECODER_PASSES = 1 };

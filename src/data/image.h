@@ -11,7 +11,12 @@ struct picture {
     uint8_t *pixels;
     int w, h;
     const char *flaw; /* what is wrong with its file although it could be decoded; NULL: nothing */
+    int askew;        /* its EXIF data says to turn it, which was not asked for */
 };
+
+/* What users are told once of a path whose image is askew, unless `orient=` decides that. */
+#define IMAGE_ASKEW                                                                                          \
+    "%s: has an EXIF orientation, which is ignored: orient=1 in the .data file turns such images"
 
 struct decoding {
     int c; /* planes: 1 is luma (.299 .587 .114), 3 RGB (gray is replicated) */

@@ -21,6 +21,7 @@ struct slot {
     struct mixed_label *mixed; /* where images are mixed, else NULL */
     struct outcome {
         int failed;       /* unreadable draws before the sample that is in the row */
+        int askew;        /* it is one that is not turned */
         const char *flaw; /* of its file, or NULL */
     } * outcome;          /* by row, in each of its parts */
     int pending;          /* rows still to be made, of all lanes */
@@ -69,8 +70,7 @@ struct loader {
 
 /* ---- workers ---- */
 
-/* *flaw: what is wrong with a file that was read all the same. */
-static int make_row(const struct loader *l, int sample, uint64_t key, float *x, const char **flaw,
+static int make_row(const struct loader *l, int sample, uint64_t key, float *x, struct outcome *out,
                     struct err *e)
 {
     const struct dataset *d = l->d;
@@ -88,7 +88,8 @@ static int make_row(const struct loader *l, int sample, uint64_t key, float *x, 
                            : image_view(l->o.view, pixels, a->c, own.w, own.h, a->w, a->h, x, e);
     if (!rc && !l->o.training) augment_normalise(a, x);
     mem_free(own.pixels);
-    *flaw = own.flaw;
+    out->flaw = own.flaw;
+    out->askew = own.askew;
     return rc;
 }
 
@@ -117,7 +118,7 @@ static int fill_part(const struct loader *l, struct slot *s, int at, int part, f
     struct outcome *out = &s->outcome[at * l->parts + part];
     struct err why;
     int rc;
-    while ((rc = make_row(l, *sample, key, x, &out->flaw, &why)) == E_FILE || rc == E_FORMAT) {
+    while ((rc = make_row(l, *sample, key, x, out, &why)) == E_FILE || rc == E_FORMAT) {
         out->failed++;
         if (!o->training) break;
         int other = order_sample(o, l->d, p, part, out->failed);
@@ -276,9 +277,12 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
         const struct place p = place_of(s, i / l->parts);
         for (int k = 0; k < o->failed; k++)
             count_unreadable(l, order_sample(&l->o, l->d, p, i % l->parts, k));
-        if (!o->flaw) continue;
+        if (!o->flaw && !o->askew) continue;
         int sample = order_sample(&l->o, l->d, p, i % l->parts, o->failed);
-        if (count(l, &l->flawed, "damaged", sample)) note(&l->notes, "%s: %s", l->d->path[sample], o->flaw);
+        if (o->askew && l->d->askew && !atomic_flag_test_and_set(l->d->askew))
+            note(&l->notes, IMAGE_ASKEW, l->d->path[sample]);
+        if (o->flaw && count(l, &l->flawed, "damaged", sample))
+            note(&l->notes, "%s: %s", l->d->path[sample], o->flaw);
     }
     if (l->o.training && l->unreadable.n > l->d->n / 100.0)
         return fail(e, E_FORMAT,

@@ -53,13 +53,23 @@ static size_t layer_floats(const struct net *n, int layer)
     return k;
 }
 
-/* If the file holds another number of outputs for the net's last layer with numbers: that number, else 0.
- * Each output of that layer has equally many numbers. */
-static size_t other_outputs(const struct net *n, const struct file_reader *r, int last)
+/* The head begins with the last layer that weighs its inputs, and has what follows, such as its own
+ * normalisation. */
+static int head_of(const struct net *n)
 {
-    size_t left = r->n - r->at, here = (size_t)n->layer[last].out.c;
-    size_t each = layer_floats(n, last) / here * sizeof(float);
-    for (int i = 0; i < last; i++) {
+    for (int i = n->nparam; i-- > 0;)
+        if (n->param[i]->linear && layer_floats(n, n->param[i]->layer)) return n->param[i]->layer;
+    return 0;
+}
+
+/* If the file holds another number of outputs for the head: that number, else 0. Each output has equally many
+ * numbers. */
+static size_t other_outputs(const struct net *n, const struct file_reader *r, int head)
+{
+    size_t left = r->n - r->at, here = (size_t)n->layer[head].out.c, each = 0;
+    for (int i = head; i < n->n; i++) each += layer_floats(n, i) * sizeof(float);
+    each /= here;
+    for (int i = 0; i < head; i++) {
         size_t need = layer_floats(n, i) * sizeof(float);
         if (need > left) return 0;
         left -= need;
@@ -68,24 +78,10 @@ static size_t other_outputs(const struct net *n, const struct file_reader *r, in
 }
 
 /* How many layers the payload fills. It must end where a layer ends. */
-static int count_layers(const struct net *n, const struct file_reader *r, enum weights_part part, int *layers,
-                        struct err *e)
+static int fill_layers(const struct net *n, const struct file_reader *r, enum weights_part part,
+                       const char *hint, int *layers, struct err *e)
 {
     size_t left = r->n - r->at;
-    int last = n->n - 1;
-    while (last > 0 && !layer_floats(n, last)) last--;
-    const size_t outputs = other_outputs(n, r, last);
-    *layers = last;
-    if (outputs && part == WEIGHTS_BACKBONE) {
-        note(&n->notes, "%s: the last layer has %zu outputs in the file, %d here: it starts anew", r->path,
-             outputs, n->layer[last].out.c);
-        return OK;
-    }
-    char hint[120] = "are these the weights of another cfg?";
-    if (outputs)
-        snprintf(hint, sizeof hint,
-                 "if its last layer has %zu outputs, not %d, train -finetune loads all other layers", outputs,
-                 n->layer[last].out.c);
     for (*layers = 0; *layers < n->n; ++*layers) {
         size_t need = layer_floats(n, *layers) * sizeof(float);
         if (need > left && !left && part != WEIGHTS_WHOLE) return OK;
@@ -100,6 +96,32 @@ static int count_layers(const struct net *n, const struct file_reader *r, enum w
     }
     if (!left) return OK;
     return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left after the last layer: %s", left, hint);
+}
+
+/* The same, without the head for a BACKBONE. */
+static int count_layers(const struct net *n, const struct file_reader *r, enum weights_part part, int *layers,
+                        struct err *e)
+{
+    const int head = head_of(n), here = n->layer[head].out.c;
+    const size_t outputs = other_outputs(n, r, head);
+    char hint[120] = "are these the weights of another cfg?";
+    if (outputs && part == WEIGHTS_BACKBONE) {
+        note(&n->notes, "%s: the last layer has %zu outputs in the file, %d here: it starts anew", r->path,
+             outputs, here);
+        *layers = head;
+        return OK;
+    }
+    if (outputs)
+        snprintf(hint, sizeof hint,
+                 "if its last layer has %zu outputs, not %d, train -finetune loads all other layers", outputs,
+                 here);
+    TRY(fill_layers(n, r, part, hint, layers, e));
+    if (part != WEIGHTS_BACKBONE || *layers <= head) return OK;
+    note(&n->notes,
+         "%s: the last layer starts anew, although it has %d outputs in the file, too: -clear keeps it",
+         r->path, here);
+    *layers = head;
+    return OK;
 }
 
 /* Refuses numbers that no successful training leaves behind. */

@@ -8,12 +8,12 @@
 enum weights_part {
     WEIGHTS_WHOLE,
     WEIGHTS_BEGINNING, /* it may end between two layers */
-    WEIGHTS_BACKBONE,  /* the same; its last layer is left out if it has another number of outputs */
+    WEIGHTS_BACKBONE,  /* the same; the last layer with weights is left out, whatever its number of outputs */
     WEIGHTS_FIRST      /* layers 0..*layers-1, whatever follows them */
 };
 
 /* Reads a .weights file. *layers gets the number of layers that were loaded, from the first on. A file that
- * ends inside a layer or has bytes left is an error, except for the last layer of a BACKBONE, which is noted.
+ * ends inside a layer or has bytes left is an error, except in the last layer of a BACKBONE. What is left out is noted.
  * On failure the net is unchanged. */
 int weights_load(struct net *, const char *path, enum weights_part, int *layers, struct err *);
 /* Layers 0..upto-1 (n: all), written under a temporary name and renamed. */

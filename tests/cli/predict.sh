@@ -42,6 +42,25 @@ sed "s|^valid.*|valid = $work/gone.list|" mini.data >gone.data
 check "an unreadable image counts as wrong" grep -qE '^7 images: .* 1 unreadable' gone.out
 check "and is said to" grep -q 'count as wrong' gone.err
 
+# ---- pictures with an EXIF orientation: it is ignored and that is said, once, unless orient= decides ----
+for name in 30_ant 31_bee 32_cow; do cp "$here/tests/unit/jpeg/turned.jpg" img/$name.jpg && echo "$work/img/$name.jpg" >>turned.list; done
+sed "s,^\(train\|valid\) = .*,\1 = turned.list," mini.data >turned.data
+for orient in '' 0 1; do
+    { cat turned.data && echo "${orient:+orient = $orient}"; } >orient.data
+    "$DARKNET" classifier predict orient.data mini.cfg $weights img/3*.jpg >/dev/null 2>predict.err || fail "predict, orient=$orient"
+    "$DARKNET" classifier valid orient.data mini.cfg $weights >/dev/null 2>valid.err || fail "valid, orient=$orient"
+    "$DARKNET" classifier valid10 orient.data mini.cfg $weights >/dev/null 2>valid10.err || fail "valid10, orient=$orient"
+    "$DARKNET" classifier train orient.data mini.cfg -set net.max_batches=9 -set net.batch=3 >/dev/null 2>train.err ||
+        fail "train, orient=$orient"
+    for c in predict valid valid10 train; do
+        [ "$orient" ] && want=0 || want=1
+        [ $c$want = train1 ] && want=2 # of train=, of valid=
+        check "$c, orient=$orient: the orientation is spoken of $want times" \
+            test "$(grep -c '/3[012]_.*.jpg: has an EXIF orientation, which is ignored: orient=1\|^img/30_ant.jpg: has an EXIF' $c.err)" = $want
+    done
+done
+rm img/3*.jpg
+
 # ---- strip ----
 "$DARKNET" strip mini.cfg stripped.cfg
 "$DARKNET" strip mini.cfg | cmp - stripped.cfg && pass || fail "strip to stdout"

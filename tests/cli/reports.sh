@@ -76,6 +76,9 @@ for flag in -finetune -partial; do
     check "train $flag: says what starts anew" says 'the last layer has 5 outputs in the file, 3 here: it starts anew'
     check "train $flag: from iteration 1" grep -q '^1, ' out
 done
+check "-finetune to as many classes" run classifier train mini.data big.cfg $weights -finetune -set net.max_batches=1 -set net.learning_rate=0
+check "-finetune to as many classes: says what starts anew" says 'the last layer starts anew, although it has 3 outputs in the file, too'
+check "-finetune to as many classes: the rest is loaded" says 'layers 0\.\.[0-9]* loaded, the rest random'
 check "-finetune without weights" refuses 'name the weights' classifier train mini.data big.cfg -finetune
 check "partial cuts what is whole" run partial big.cfg backup/five_final.weights backbone.weights 2
 run partial five.cfg backup/five_final.weights backbone2.weights 2
