@@ -100,9 +100,9 @@ void op_destroy(struct op_plan *);
 struct op_context {
     void *scratch; /* shared by all operations: contents are undefined between calls */
     const struct step_state *state;
-    const int *label;   /* class of each row; NULL: no labels, so no loss */
+    const int *label;                /* class of each row; NULL: no labels, so no loss */
     const struct mixed_label *mixed; /* of each row, besides the label with the largest share; or NULL */
-    int scored;         /* rows 0..scored-1 count in the losses */
+    int scored;                      /* rows 0..scored-1 count in the losses */
     int add;            /* gradients of parameters: add to those of the sub-mini-batches before */
     int reuse_detached; /* what is computed from data but not differentiated (bandwidths) stays as in the pass
                            before */
@@ -120,6 +120,7 @@ struct backend_ops {
     int gpu;                      /* its devices are graphics cards: -i, -gpus and -nogpu speak of them */
     unsigned precisions;          /* bits: 1 << enum precision */
     const char *(*version)(void); /* libraries and versions, for `darknet version` */
+    int by_threads;               /* results depend on how many threads there are, in their last bits */
     int (*open)(struct backend *, int index, struct err *); /* threads is set */
     void (*close)(struct backend *);
     size_t (*free_bytes)(struct backend *); /* bytes that alloc could still give, roughly */

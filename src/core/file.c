@@ -151,6 +151,13 @@ int file_create(struct file *f, const char *path, struct err *e)
     return give_up(f, "cannot be written", e);
 }
 
+int file_is_at(int fd, const char *path)
+{
+    struct stat open, named;
+    return !fstat(fd, &open) && !stat(path, &named) && open.st_ino == named.st_ino &&
+           open.st_dev == named.st_dev;
+}
+
 int file_spare_others(const char *path, const struct file_kind *k, struct err *e)
 {
     char found[128];

@@ -42,6 +42,8 @@ int file_print(struct file *, struct err *, const char *fmt, ...) __attribute__(
 int file_flush(struct file *, struct err *);
 int file_commit(struct file *, struct err *);
 void file_abort(struct file *);
+/* Whether the name still stands for the open file, which somebody may have removed or replaced. */
+int file_is_at(int fd, const char *path);
 /* Removes what killed processes left of this file under temporary names. */
 void file_sweep(const char *path);
 

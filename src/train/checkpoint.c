@@ -9,7 +9,7 @@
 #include "core/text.h"
 
 static const char magic[8] = "DNSTATE";
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 static const size_t state_limit = (size_t)1 << 40;
 
 /* In the machine's own byte order: a state is for resuming here, .weights are for keeping. */
@@ -17,7 +17,7 @@ struct header {
     char magic[8];
     uint64_t version, number_bytes;                     /* of this format; of a `real` */
     uint64_t seed, mini, subdivisions, images, classes; /* must agree */
-    uint64_t settings;                                  /* hash of the cfg; should agree */
+    uint64_t settings, threads, device; /* hash of the cfg; of computing; hash of its name: should agree */
 };
 
 /* ---- names ---- */
@@ -106,6 +106,8 @@ static struct header header_of(const struct net *net, int images)
     h.images = (uint64_t)images;
     h.classes = (uint64_t)net->classes;
     h.settings = hash_settings(net->cfg);
+    h.threads = net->be->ops->by_threads ? (uint64_t)net->be->threads : 0;
+    h.device = hash_text(hash_seed, net->be->ops->name);
     return h;
 }
 
@@ -196,6 +198,33 @@ int state_save(const struct net *net, const struct progress *p, int images, cons
     return rc;
 }
 
+/* What changes the run that is resumed, but need not keep it from going on. */
+static void note_changes(const struct net *net, const struct header *h, const struct progress *there,
+                         const struct progress *here, const char *path)
+{
+    const struct header mine = header_of(net, 0);
+    if (h->settings != mine.settings)
+        note(&net->notes,
+             "%s: the cfg has changed since this state was written; training goes on with the new settings",
+             path);
+    if (h->device != mine.device)
+        note(&net->notes, "%s: was written on another device: numbers are rounded differently from here on",
+             path);
+    else if (h->threads != mine.threads)
+        note(&net->notes,
+             "%s: was written with %llu compute threads, this run has %llu: numbers are rounded differently "
+             "from here on (-threads %llu: as if nothing had happened)",
+             path, (unsigned long long)h->threads, (unsigned long long)mine.threads,
+             (unsigned long long)h->threads);
+    if (there->samples != here->samples)
+        note(&net->notes,
+             "%s: the training images have changed since this state was written (paths, labels, order, size "
+             "or holdout); training goes on with the new ones",
+             path);
+    if ((there->marks ^ here->marks) & WITH_REPLACEMENT)
+        note(&net->notes, "%s: sampling= has changed since this state was written", path);
+}
+
 static int read_all(struct net *net, struct progress *p, int images, struct file_reader *r, struct err *e)
 {
     struct header h;
@@ -208,15 +237,8 @@ static int read_all(struct net *net, struct progress *p, int images, struct file
     if (r->at != r->n)
         return fail_at(e, E_FORMAT, r->path, 0, "%zu bytes are left over: the state is of another net",
                        r->n - r->at);
-    if (h.settings != hash_settings(net->cfg))
-        note(&net->notes,
-             "%s: the cfg has changed since this state was written; training goes on with the new settings",
-             r->path);
-    if (there.samples != p->samples)
-        note(&net->notes,
-             "%s: the training images have changed since this state was written (paths, labels, order, size "
-             "or holdout); training goes on with the new ones",
-             r->path);
+    note_changes(net, &h, &there, p, r->path);
+    there.marks = (there.marks & ~(uint32_t)WITH_REPLACEMENT) | (p->marks & WITH_REPLACEMENT);
     there.samples = p->samples;
     *p = there;
     return OK;

@@ -4,7 +4,7 @@
 #include "data/dataset.h"
 #include "net/net.h"
 
-enum { HAS_WARNED = 1, HAS_LEARNT = 2 };
+enum { HAS_WARNED = 1, HAS_LEARNT = 2, WITH_REPLACEMENT = 4 };
 
 /* Where a run is: all that a resumed run needs besides what the net writes itself. Saved as it stands, so
  * there are no gaps between its members. */
@@ -13,7 +13,7 @@ struct progress {
     double ce_smooth;          /* < 0: none yet */
     double best_top1, best_ce; /* < 0: none yet */
     uint64_t stuck;            /* iterations no better than guessing: see watch_collapse */
-    uint32_t marks;            /* HAS_WARNED, HAS_LEARNT */
+    uint32_t marks;            /* HAS_WARNED, HAS_LEARNT; WITH_REPLACEMENT: how images are drawn */
     uint32_t stale;            /* validations since the best, counted where patience= is */
     uint64_t samples;          /* hash_samples of the training set; loading compares it and keeps it */
     double lambda_peak;

@@ -3,19 +3,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include "core/file.h"
 
 static struct flock whole(void) { return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET }; }
-
-/* The name may meanwhile have been removed by the run that had the lock before: then this lock keeps nobody
- * away. */
-static int is_there(int fd, const char *path)
-{
-    struct stat mine, named;
-    return !fstat(fd, &mine) && !stat(path, &named) && mine.st_ino == named.st_ino &&
-           mine.st_dev == named.st_dev;
-}
 
 static int is_taken(int fd, const char *path, struct err *e)
 {
@@ -46,17 +37,28 @@ int lock_open(struct lock *l, const char *path, const struct notes *notes, struc
             return fail_at(e, E_FILE, path, 0, "cannot be written: %s", strerror(errno));
         }
         int rc = take(l, notes, e);
-        if (!rc && is_there(l->fd, path)) return OK;
+        /* The run that had the lock before may meanwhile have removed it: then this one keeps nobody away. */
+        if (!rc && file_is_at(l->fd, path)) return OK;
         close(l->fd);
         l->fd = 0;
         if (rc) return rc;
     }
 }
 
+int lock_keep(struct lock *l, const struct notes *notes, struct err *e)
+{
+    struct lock again;
+    if (!l->fd || file_is_at(l->fd, l->path)) return OK;
+    TRY(lock_open(&again, l->path, notes, e));
+    close(l->fd);
+    *l = again;
+    return OK;
+}
+
 void lock_close(struct lock *l)
 {
     if (!l->fd) return;
-    unlink(l->path);
+    if (file_is_at(l->fd, l->path)) unlink(l->path);
     close(l->fd);
     l->fd = 0;
 }

@@ -9,6 +9,8 @@ struct lock {
     const char *path;
 };
 int lock_open(struct lock *, const char *path, const struct notes *, struct err *);
+/* Makes it again if somebody has removed the file. */
+int lock_keep(struct lock *, const struct notes *, struct err *);
 void lock_close(struct lock *);
 
 #endif

@@ -64,6 +64,13 @@ static int copy_kept(struct file *f, char *text, uint64_t keep, struct err *e)
     return file_commit(f, e);
 }
 
+/* For reading, too: see write_again. */
+static int open_to_append(struct metrics *m, const char *path, struct err *e)
+{
+    *m = (struct metrics){ fopen(path, "a+b"), path };
+    return m->f ? OK : fail_at(e, E_FILE, path, 0, "cannot be opened for appending: %s", strerror(errno));
+}
+
 int metrics_open(struct metrics *m, const char *path, uint64_t keep, const struct notes *notes, struct err *e)
 {
     char *text = NULL, none[1] = "";
@@ -76,8 +83,7 @@ int metrics_open(struct metrics *m, const char *path, uint64_t keep, const struc
     file_abort(&f);
     mem_free(text);
     if (rc) return rc;
-    *m = (struct metrics){ fopen(path, "ab"), path };
-    return m->f ? OK : fail_at(e, E_FILE, path, 0, "cannot be opened for appending: %s", strerror(errno));
+    return open_to_append(m, path, e);
 }
 
 /* Column n of a row, from 0. */
@@ -125,9 +131,35 @@ void metrics_valid(struct metrics *m, const struct valid_line *l, uint64_t seen)
         fputs(",\n", m->f);
 }
 
+static int copy_open(int fd, struct file *f, struct err *e)
+{
+    char part[1 << 14];
+    off_t at = 0;
+    for (ssize_t n; (n = pread(fd, part, sizeof part, at)) > 0; at += n)
+        TRY(file_write(f, part, (size_t)n, e));
+    return file_commit(f, e);
+}
+
+/* All rows once more under the name, which somebody has removed: the open file has them still. */
+static int write_again(struct metrics *m, struct err *e)
+{
+    static const struct file_kind kind = { "a metrics file", header, 0, sizeof header - 1 };
+    struct file f = { 0 };
+    struct metrics again;
+    int rc = file_spare_others(m->path, &kind, e);
+    if (!rc) rc = file_create(&f, m->path, e);
+    if (!rc) rc = copy_open(fileno(m->f), &f, e);
+    file_abort(&f);
+    TRY(rc);
+    TRY(open_to_append(&again, m->path, e));
+    fclose(m->f);
+    *m = again;
+    return OK;
+}
+
 int metrics_flush(struct metrics *m, struct err *e)
 {
-    if (!fflush(m->f) && !ferror(m->f)) return OK;
+    if (!fflush(m->f) && !ferror(m->f)) return file_is_at(fileno(m->f), m->path) ? OK : write_again(m, e);
     clearerr(m->f);
     return fail_at(e, E_FILE, m->path, 0, "metrics cannot be written: %s", strerror(errno));
 }

@@ -37,6 +37,7 @@ int metrics_read(const char *path, void (*row)(void *ctx, int validation, double
                  void *ctx, struct err *);
 void metrics_train(struct metrics *, const struct train_line *);
 void metrics_valid(struct metrics *, const struct valid_line *, uint64_t seen);
+/* Also brings back a file that somebody has removed. */
 int metrics_flush(struct metrics *, struct err *);
 void metrics_close(struct metrics *);
 

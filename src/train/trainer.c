@@ -98,6 +98,7 @@ static int start_position(struct trainer *t, struct err *e)
     t->p = (struct progress){
         .ce_smooth = -1, .best_top1 = -1, .best_ce = -1, .samples = hash_samples(t->train)
     };
+    if (t->data->replacement) t->p.marks = WITH_REPLACEMENT;
     if (t->o->resume) return state_load(t->net, &t->p, t->train->n, t->o->resume, e);
     return t->o->weights ? start_from_weights(t, e) : OK;
 }
@@ -334,12 +335,20 @@ static int pending_full(const struct trainer *t)
 
 /* ---- saving ---- */
 
+/* The folder, or files in it, may have been removed: what is open is made again. */
+static void keep_files(struct trainer *t)
+{
+    struct err lost = { 0 };
+    if (access(t->o->backup, F_OK)) folder_prepare(t->o->backup, NULL);
+    if (lock_keep(&t->lock, &t->net->notes, &lost)) note(&t->net->notes, "%s", lost.msg);
+    if (metrics_flush(&t->metrics, &lost)) note(&t->net->notes, "%s", lost.msg);
+}
+
 /* Metrics first, so that a run resumed from the state finds the rows up to its iteration. Failing to write
  * them does not keep the weights from being saved. */
 static int save_last(struct trainer *t, struct err *e)
 {
-    struct err lost = { 0 };
-    if (metrics_flush(&t->metrics, &lost)) note(&t->net->notes, "%s", lost.msg);
+    keep_files(t);
     TRY(save_last_weights(t, e));
     return state_save(t->net, &t->p, t->train->n, t->files.path[STATE], e);
 }

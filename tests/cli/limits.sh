@@ -40,7 +40,24 @@ begin
 rm -rf backup 2>/dev/null
 for ((i = 0; i < 5; i++)); do [ -e backup ] || break; rm -rf backup 2>/dev/null; done # it may have saved just then
 check "the backup folder is gone: it comes back" await test -s backup/long_last.state
+check "the backup folder is gone: its lock, too" await test -e backup/long_last.state.lock
+"$DARKNET" classifier train mini.data long.cfg >second.out 2>second.err </dev/null
+check "the backup folder is gone: a second run is still kept away" grep -q '^darknet: .*another run' second.err
 kill $run
 wait $run
 check "the backup folder is gone: all is saved at the end" test -s backup/long_last.weights -a -s backup/long_last.state
+last() { grep -E '^[0-9]+, ' out | tail -n 1 | cut -d, -f1; }
+check "the backup folder is gone: every row of the metrics is there" test "$(grep -c ^train, backup/long_metrics.csv)" = "$(last)"
+
+begin
+rm backup/long_metrics.csv
+kill $run
+wait $run
+check "the metrics are gone: every row comes back" test "$(grep -c ^train, backup/long_metrics.csv),$(sort -u backup/long_metrics.csv | grep -c ^train,)" = "$(last),$(last)"
+begin
+echo other >other && mv other backup/long_metrics.csv
+kill $run
+wait $run
+check "another file in the place of the metrics is spared" grep -qx other backup/long_metrics.csv
+check "another file in the place of the metrics: said" grep -q 'long_metrics.csv: exists and is not a metrics file' err
 finish

@@ -133,6 +133,21 @@ run "half-plain" plain.cfg -resume half-plain/plain_last.state -set net.max_batc
 check "a changed setting is pointed out" grep -q 'cfg has changed' half-plain.err
 check "and training goes on with it" grep -qE '^25, .* 0.02 rate' half-plain.out
 
+# ---- what else the bytes depend on ----
+run other plain.cfg -threads 2 -set net.max_batches=9
+run other plain.cfg -threads 2 -resume other/plain_last.state -set net.max_batches=10
+check "as many threads as before: nothing to say" lacks other.err 'threads'
+run other plain.cfg -threads 3 -resume other/plain_last.state -set net.max_batches=11
+check "another number of threads is pointed out" grep -q 'written with 2 compute threads, this run has 3' other.err
+run other plain.cfg -device ref -threads 3 -resume other/plain_last.state -set net.max_batches=12
+check "and another device" grep -q 'written on another device' other.err
+run other plain.cfg -device ref -threads 1 -resume other/plain_last.state -set net.max_batches=13
+check "where threads do not matter, nothing to say" lacks other.err 'threads'
+sed -i 's|^backup.*|backup = other|; $a sampling = replacement' mini.data
+run other plain.cfg -device ref -resume other/plain_last.state -set net.max_batches=14
+check "another way to draw is pointed out" grep -q 'sampling= has changed' other.err
+sed -i '$d' mini.data
+
 # Killed at random moments: a chunk of bytes of the runs must not depend on when.
 long="-set net.max_batches=1500 -set net.valid_every=15"
 run whole itra.cfg $long

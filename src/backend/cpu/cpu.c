@@ -49,6 +49,7 @@ const struct backend_ops backend_cpu = {
     .name = "cpu",
     .precisions = 1u << PRECISION_FP32,
     .version = dnn_version,
+    .by_threads = 1,
     .open = cpu_open,
     .close = cpu_close,
     .free_bytes = ref_free_bytes,
