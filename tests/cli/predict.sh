@@ -105,6 +105,8 @@ check "version" sh -c "'$DARKNET' version | grep -q '^darknet 0.1.0$'"
 check "help" sh -c "'$DARKNET' help | grep -q 'classifier train DATA CFG'"
 check "help layers" sh -c "'$DARKNET' help layers | grep -q '^\[itra\]'"
 check "help SECTION" sh -c "'$DARKNET' help conv | grep -q 'filters'"
+check "help of label: nothing that it refuses" lacks <("$DARKNET" help label) '-csv'
+check "help of visualize: nothing without use" lacks <("$DARKNET" help visualize) '-threads\|-deterministic'
 check "help net" sh -c "'$DARKNET' help net | grep -q 'learning_rate'"
 for command in "classifier train" "classifier valid" "classifier predict" "classifier features" ops partial strip version help; do
     check "$command --help" sh -c "'$DARKNET' $command --help | grep -q 'usage: darknet'"

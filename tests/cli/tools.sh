@@ -161,5 +161,7 @@ check "no weights" refused 'no such file' reset mini.cfg none x
 check "no number" refused 'expected a number of evaluations' speed mini.cfg fast
 check "a folder that is not there" refused 'none/x' denormalize mini.cfg 1.weights none/x
 check "commands of other Darknets" refused 'which is for classifiers' detector test
+check "print: what instead" refused 'use darknet statistics' print mini.cfg 1.weights
+check "reset_normalize: what instead" refused 'use darknet reset ' reset_normalize mini.cfg 1.weights 2.weights
 check "commands of other Darknets: what instead" refused 'use darknet classifier train' cifar train x
 finish

@@ -225,6 +225,8 @@ static void foreign_kinds_are_named(void **state)
                   { "\0\0\0\x0cjP  \r\n\x87\n", 12, "a JPEG 2000 image" },
                   { "\xff\x4f\xff\x51\0", 5, "a JPEG 2000 image" },
                   { "\x1f\x8b\x08", 3, "a gzip archive: unpack it" },
+                  { "\0\0\x08\3\0\0\0\1", 8,
+                    "an IDX data set (MNIST and the like): it is for train= and valid=" },
                   { "PK\3\4", 4, "a ZIP archive: unpack it" },
                   { "version https://git-lfs.github.com/spec/v1\noid", 46,
                     "a git-lfs pointer: fetch the image by `git lfs pull`" } };

@@ -89,7 +89,7 @@ int to_raw(const cv::Mat &m, const char *path, raw *r, err *e)
     const int n = m.channels(), depth = m.depth();
     if (m.empty() || (n != 1 && n != 3 && n != 4) || (depth != CV_8U && depth != CV_16U))
         return DECODER_PASSES;
-    raw to = { m.cols, m.rows, n == 1 ? 1 : 3, nullptr, nullptr };
+    raw to = { m.cols, m.rows, n == 1 ? 1 : 3, nullptr, nullptr, 0 };
     to.x = static_cast<uint8_t *>(mem_alloc(m.total(), static_cast<size_t>(to.n)));
     if (!to.x) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", to.w, to.h);
     if (depth == CV_8U)

@@ -10,7 +10,7 @@ static int decompress(tjhandle tj, const struct encoded *f, int shorter, struct 
         return DECODER_PASSES;
     tjscalingfactor scale = { 1, jpeg_reduction(f, shorter) };
     int gray = colors == TJCS_GRAY;
-    struct raw to = { TJSCALED(w, scale), TJSCALED(h, scale), gray ? 1 : 3, NULL, NULL };
+    struct raw to = { TJSCALED(w, scale), TJSCALED(h, scale), gray ? 1 : 3, NULL, NULL, 0 };
     if (!(to.x = mem_alloc((size_t)to.w * (size_t)to.h, (size_t)to.n)))
         return fail_at(e, E_MEM, f->path, 0, "not enough memory for %d x %d pixels", to.w, to.h);
     /* Not CMYK, which it cannot convert. What is missing or garbled it makes up with a warning, which fails
