@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/decoder.h"
+#include "data/exif.h"
 #include "data/image.h"
 #include "data/jpeg.h"
 
@@ -208,7 +209,7 @@ static int decode(struct encoded *f, const struct decoding *d, struct raw *r, st
 {
     if (is_pnm(f->x, f->n)) return decode_pnm(f, r, e);
     TRY(decode_by_library(f, d->shorter, r, e));
-    int v = is_jpeg(f->x, f->n) ? jpeg_inspect(f->x, f->n).orientation : 1;
+    int v = is_jpeg(f->x, f->n) ? jpeg_inspect(f->x, f->n).orientation : exif_orientation_of_file(f->x, f->n);
     r->askew = v > 1 && !d->orient;
     return v > 1 && d->orient ? turn(r, v, f->path, e) : OK;
 }

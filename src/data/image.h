@@ -25,7 +25,7 @@ struct decoding {
      * up) if that is no shorter: the same view, cheaper, and a little smoother than if it were sampled down
      * later. */
     int shorter;
-    int orient; /* turn it upright, as the EXIF data of a JPEG says */
+    int orient; /* turn it upright, as the EXIF data of a JPEG, PNG, WebP or TIFF says */
 };
 
 /* Decodes a file: JPEG, PNG, BMP, TGA, GIF, PSD, PNM of kinds P5 and P6, and where OpenCV is built in WebP

@@ -1,28 +1,6 @@
 #include "jpeg.h"
 #include <string.h>
-
-static unsigned number(const uint8_t *p, int bytes, int little)
-{
-    unsigned v = 0;
-    for (int i = 0; i < bytes; i++) v = v << 8 | p[little ? bytes - 1 - i : i];
-    return v;
-}
-
-/* The entry 0x0112 of the first directory of a TIFF header; 1 without a sound one. */
-static int exif_orientation(const uint8_t *p, size_t n)
-{
-    if (n < 8) return 1;
-    int little = p[0] == 'I';
-    size_t at = number(p + 4, 4, little);
-    if (at > n || n - at < 2) return 1;
-    size_t entries = number(p + at, 2, little);
-    for (at += 2; entries && n - at >= 12; entries--, at += 12) {
-        if (number(p + at, 2, little) != 0x0112) continue;
-        unsigned v = number(p + at + 8, 2, little);
-        return v >= 1 && v <= 8 ? (int)v : 1;
-    }
-    return 1;
-}
+#include "data/exif.h"
 
 struct segment {
     int type;
@@ -37,7 +15,7 @@ static int next_segment(const uint8_t *p, size_t n, size_t *at, struct segment *
     for (; *at + 4 <= n; ++*at) {
         int type = p[*at] == 0xff ? p[*at + 1] : 0;
         if (type < 0xc0 || type == 0xff || (type >= 0xd0 && type <= 0xd9)) continue;
-        size_t length = number(p + *at + 2, 2, 0);
+        size_t length = (size_t)p[*at + 2] << 8 | p[*at + 3];
         if (length < 2 || length > n - *at - 2) return 0;
         *s = (struct segment){ type, p + *at + 4, length - 2 };
         *at += 2 + length;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "core/file.h"
 #include "core/mem.h"
+#include "data/exif.h"
 #include "data/image.h"
 #include "data/jpeg.h"
 #include "picture.h"
@@ -177,13 +178,49 @@ static void orientations_are_turned(void **state)
     mem_free(p.pixels);
 }
 
+/* To be turned by 90 degrees, as a TIFF file of either byte order says: the directory has one entry. */
+#define TURN_LITTLE "II*\0\10\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0"
+#define TURN_BIG    "MM\0*\0\0\0\10\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0"
+enum { TURN = sizeof TURN_BIG - 1 };
+
+static void other_files_say_it_too(void **state)
+{
+    (void)state;
+    static const char webp[] = "RIFF\60\0\0\0WEBPXYZ \1\0\0\0a\0EXIF\40\0\0\0Exif\0\0" TURN_LITTLE;
+    static const uint8_t gray[] = { 10, 20 };
+    static const char chunk[] = "\0\0\0\32eXIf" TURN_BIG "\0\0\0"; /* no checksum is needed */
+    enum { HEAD = 8 + 25 };
+    assert_int_equal(exif_orientation((const uint8_t *)TURN_LITTLE, TURN), 6);
+    assert_int_equal(exif_orientation((const uint8_t *)TURN_BIG, TURN), 6);
+    for (size_t n = 0; n <= sizeof webp - 1; n++) /* cut off, too */
+        assert_int_equal(exif_orientation_of_file((const uint8_t *)webp, n), n < sizeof webp - 1 ? 1 : 6);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/jpeg-%ld.png", (long)getpid());
+    assert_int_equal(put_png(path, 2, 1, 8, 0, gray, 2, NULL, 0), 0);
+    char *x;
+    struct bytes b;
+    struct err e;
+    ok(file_load(path, MOST / 2, &x, &b.n, &e), &e);
+    remove(path);
+    memcpy(b.x, x, HEAD);
+    memcpy(b.x + HEAD, chunk, sizeof chunk);
+    memcpy(b.x + HEAD + sizeof chunk, x + HEAD, b.n - HEAD);
+    b.n += sizeof chunk;
+    mem_free(x);
+    for (int orient = 0; orient < 2; orient++) {
+        struct picture p = decoded(&b, orient);
+        assert_true(p.w == 2 - orient && p.h == 1 + orient && p.askew == !orient);
+        assert_true(p.pixels[0] == 10 && p.pixels[1] == 20);
+        mem_free(p.pixels);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_marker_may_be_missing),
-        cmocka_unit_test(what_lacks_pixels_is_refused),
-        cmocka_unit_test(inks_need_no_marker),
-        cmocka_unit_test(orientations_are_turned),
+        cmocka_unit_test(the_end_marker_may_be_missing), cmocka_unit_test(what_lacks_pixels_is_refused),
+        cmocka_unit_test(inks_need_no_marker),           cmocka_unit_test(orientations_are_turned),
+        cmocka_unit_test(other_files_say_it_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 #include <sys/stat.h>
 #include <opencv2/core/utility.hpp>
 #include <opencv2/core/utils/logger.hpp>
@@ -15,6 +16,7 @@
 extern "C" {
 #include "core/mem.h"
 #include "data/decoder.h"
+#include "data/exif.h"
 extern const struct decoder decoder_opencv;
 }
 
@@ -74,12 +76,40 @@ template <typename T> void copy(const cv::Mat &from, uint8_t *to)
     }
 }
 
+/* A TIFF OpenCV turns as its orientation says, whatever the flags: a copy that says upright. Of a PNG what is
+ * only about the image is left out: libpng prints lines about it, without a name. Else empty. */
+std::vector<uint8_t> edited(const encoded *f)
+{
+    std::vector<uint8_t> x;
+    const bool tiff = f->foreign && !strcmp(f->foreign->name, "a TIFF image");
+    const size_t turned = tiff ? exif_find_orientation(f->x, f->n) : 0;
+    if (turned) {
+        x.assign(f->x, f->x + f->n);
+        x[turned] = x[0] == 'I', x[turned + 1] = x[0] != 'I';
+    }
+    if (!is_png(f->x, f->n)) return x;
+    size_t at = 8;
+    x.assign(f->x, f->x + at);
+    while (f->n - at >= 12) { /* a chunk: length, type, data, checksum */
+        const uint8_t *p = f->x + at;
+        const size_t length = big_endian(p), n = length + 12;
+        if (length > f->n - at - 12) break;
+        if (p[4] < 'a' || !memcmp(p + 4, "tRNS", 4)) x.insert(x.end(), p, p + n);
+        at += n;
+    }
+    x.insert(x.end(), f->x + at, f->x + f->n);
+    return x;
+}
+
 cv::Mat imdecode(const encoded *f, int shorter)
 {
     /* The workers of the loader are the threads; this is said once for the process. */
-    static const bool alone = (cv::setNumThreads(1), true);
+    static const bool alone =
+        (cv::setNumThreads(1), cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT), true);
     static_cast<void>(alone);
-    const cv::Mat bytes(1, static_cast<int>(f->n), CV_8U, const_cast<uint8_t *>(f->x));
+    std::vector<uint8_t> x = edited(f);
+    uint8_t *first = x.empty() ? const_cast<uint8_t *>(f->x) : x.data();
+    const cv::Mat bytes(1, static_cast<int>(x.empty() ? f->n : x.size()), CV_8U, first);
     return cv::imdecode(bytes, flags_for(f, shorter));
 }
 

@@ -21,9 +21,18 @@ static void *resized(void *old, size_t n, size_t wanted)
     }
     return p;
 }
-#define STBI_MALLOC(n)                  mem_alloc(n, 1)
-#define STBI_REALLOC_SIZED(p, old, new) resized(p, old, new)
-#define STBI_FREE(p)                    mem_free(p)
+/* Ours take the place of stb_image's functions for halved chroma, so that all decoders see the same pixels:
+ * version 2.27 weighs the last two samples of a row the wrong way round, and narrow images libjpeg treats
+ * otherwise. A macro with arguments renames the definitions there, and leaves the places that name them. */
+typedef unsigned char *enlarge(unsigned char *to, unsigned char *near, unsigned char *far, int w, int hs);
+static enlarge stbi__resample_row_h_2, stbi__resample_row_hv_2, stbi__resample_row_hv_2_simd;
+#pragma GCC diagnostic ignored "-Wunused-function" /* of stb_image's: gcc asks at the end of the file */
+#define stbi__resample_row_h_2(a, b, c, d, e)       its_row_h_2(a, b, c, d, e)
+#define stbi__resample_row_hv_2(a, b, c, d, e)      its_row_hv_2(a, b, c, d, e)
+#define stbi__resample_row_hv_2_simd(a, b, c, d, e) its_row_hv_2_simd(a, b, c, d, e)
+#define STBI_MALLOC(n)                              mem_alloc(n, 1)
+#define STBI_REALLOC_SIZED(p, old, new)             resized(p, old, new)
+#define STBI_FREE(p)                                mem_free(p)
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO
@@ -45,8 +54,45 @@ static void *resized(void *old, size_t n, size_t wanted)
 #define STBI_WRITE_NO_STDIO
 #include <stb/stb_image_write.h>
 #pragma GCC diagnostic pop
-/* Of stb_image's: gcc asks only at the end of the file. */
-#pragma GCC diagnostic ignored "-Wunused-function"
+
+/* ---- halved chroma ---- */
+
+/* libjpeg repeats samples where a row has no more than two. */
+static int repeats(uint8_t *to, const uint8_t *from, int w)
+{
+    if (w > 2) return 0;
+    for (int i = 0; i < w; i++) to[2 * i] = to[2 * i + 1] = from[i];
+    return 1;
+}
+
+/* Three quarters of the nearer sample and a quarter of the other, halves rounded down and up by turns. */
+static unsigned char *(stbi__resample_row_h_2)(unsigned char *to, unsigned char *from, unsigned char *unused,
+                                               int w, int hs)
+{
+    (void)unused, (void)hs;
+    if (repeats(to, from, w)) return to;
+    for (int i = 0; i < w; i++) {
+        to[2 * i] = (uint8_t)(i ? (3 * from[i] + from[i - 1] + 1) >> 2 : from[i]);
+        to[2 * i + 1] = (uint8_t)(i < w - 1 ? (3 * from[i] + from[i + 1] + 2) >> 2 : from[i]);
+    }
+    return to;
+}
+
+static unsigned char *(stbi__resample_row_hv_2)(unsigned char *to, unsigned char *near, unsigned char *far,
+                                                int w, int hs)
+{
+    return repeats(to, near, w) ? to : its_row_hv_2(to, near, far, w, hs);
+}
+
+#if defined(STBI_SSE2) || defined(STBI_NEON)
+static unsigned char *(stbi__resample_row_hv_2_simd)(unsigned char *to, unsigned char *near,
+                                                     unsigned char *far, int w, int hs)
+{
+    return repeats(to, near, w) ? to : its_row_hv_2_simd(to, near, far, w, hs);
+}
+#endif
+
+/* ---- reading ---- */
 
 struct source {
     const uint8_t *x;

@@ -21,6 +21,14 @@ def picture():
     return image
 
 
+def stripes(width):
+    image = Image.new("RGB", (width, 5))
+    for x in range(width):
+        for y in range(5):
+            image.putpixel((x, y), ((250, 10, 10), (10, 10, 250), (20, 240, 20))[(x + y) % 3])
+    return image
+
+
 def main():
     os.chdir(os.path.dirname(os.path.abspath(__file__)))
     image, turned = picture(), Image.Exif()
@@ -30,6 +38,9 @@ def main():
     image.save("420.jpg", quality=85, subsampling=2)
     image.save("progressive.jpg", quality=85, subsampling=2, progressive=True)
     image.save("turned.jpg", quality=85, subsampling=2, exif=turned)
+    for width in range(1, 8):
+        stripes(width).save(f"422-{width}.jpg", quality=60, subsampling=1)
+        stripes(width).save(f"420-{width}.jpg", quality=60, subsampling=2)
     image.convert("L").save("gray.jpg", quality=85)
     image.convert("CMYK").save("cmyk.jpg", quality=85)
 
