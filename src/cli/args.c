@@ -299,18 +299,22 @@ static int takes_value(const struct flag *f)
 }
 
 /* A switch may have 0 or 1 after it: many write -clear 1. */
+static int has_switch_value(int argc, char **argv, int i)
+{
+    return i + 1 < argc && (!strcmp(argv[i + 1], "0") || !strcmp(argv[i + 1], "1"));
+}
+
 static int store_switch(struct cli *c, const struct flag *f, int argc, char **argv, int *i, struct err *e)
 {
-    const char *next = *i + 1 < argc ? argv[*i + 1] : "";
     TRY(store_flag(c, f, NULL, e));
-    if (strcmp(next, "0") && strcmp(next, "1")) return OK;
-    *(int *)(void *)((char *)c + f->at) = *next == '1';
-    ++*i;
+    if (!has_switch_value(argc, argv, *i)) return OK;
+    *(int *)(void *)((char *)c + f->at) = *argv[++*i] == '1';
     return OK;
 }
 
 /* Takes argv[*i] and, for a flag with a value, the word after it. */
-static int take_word(struct cli *c, int argc, char **argv, int *i, const struct command *cmd, struct err *e)
+static int take_word(struct cli *c, int argc, char **argv, int *i, const struct command *cmd,
+                     const char *given[NFLAGS], struct err *e)
 {
     const char *word = argv[*i];
     if (!*word) return fail(e, E_ARG, "argument %d is empty: a variable that is not set?", *i + 1);
@@ -322,12 +326,20 @@ static int take_word(struct cli *c, int argc, char **argv, int *i, const struct 
     const struct flag *f = find_flag(name, cmd->id);
     if (!f) return unknown_flag(word, name, cmd->id, e);
     if (f->type == FLAG_SWITCH) return store_switch(c, f, argc, argv, i, e);
-    if (!takes_value(f)) return store_flag(c, f, NULL, e);
+    if (!takes_value(f)) {
+        *i += has_switch_value(argc, argv, *i);
+        return store_flag(c, f, NULL, e);
+    }
     if (*i + 1 >= argc) return fail(e, E_ARG, "%.60s needs a value after it", word);
     const char *value = argv[++*i];
     if (!*value) return fail(e, E_ARG, "%.60s: the value after it is empty", word);
     if (value[0] == '-' && find_flag(value + 1, cmd->id))
         return fail(e, E_ARG, "%.60s needs a value after it (%s), found %.60s", word, f->value, value);
+    const char **before = &given[f - flags];
+    if (f->type != FLAG_SET && *before && strcmp(*before, value))
+        return fail(e, E_ARG, "-%s %.60s contradicts -%s %.60s, given before: give one of them", f->name,
+                    value, f->name, *before);
+    *before = value;
     return store_flag(c, f, value, e);
 }
 
@@ -443,13 +455,14 @@ int args_words(const char *word)
 int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
 {
     *c = (struct cli){ .command = cmd, .seed = 1, .layer = -1, .camera = -1 };
+    const char *given[NFLAGS] = { NULL }; /* the value of each flag */
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
     c->set = mem_alloc((size_t)argc + 1, sizeof *c->set);
     c->ignored = mem_alloc((size_t)argc + 1, sizeof *c->ignored);
     if (!c->arg || !c->set || !c->ignored) return fail(e, E_MEM, "no memory for the command line");
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--")) {
-            TRY(take_word(c, argc, argv, &i, cmd, e));
+            TRY(take_word(c, argc, argv, &i, cmd, given, e));
             continue;
         }
         while (++i < argc) c->arg[c->narg++] = argv[i]; /* after --, nothing is a flag */

@@ -73,7 +73,7 @@ void args_free(struct cli *);
 /* How many flags name this file (NULL: none) to be written. */
 int args_write(const struct cli *, const char *path);
 int args_same_file(const char *, const char *); /* by their names, which may be NULL */
-void args_describe(const struct command *); /* prints the flags that it takes */
+void args_describe(const struct command *);     /* prints the flags that it takes */
 
 int cli_train(const struct cli *, struct err *);
 int cli_valid(const struct cli *, struct err *);
@@ -96,10 +96,12 @@ int cli_help(const struct cli *, struct err *);
 void cli_help_command(const struct command *);
 
 /* Call it first. Standard streams that are closed become /dev/null, so that no file opened later takes their
- * place; writing to a closed pipe, or beyond a limit on the size of files, fails instead of raising a signal.
+ * place, and standard output one that cannot be written to; writing to a closed pipe, or beyond a limit on
+ * the size of files, fails instead of raising a signal.
  */
 void output_open(void);
-int output_check(struct err *); /* an error once something could not be written to stdout */
+void output_optional(void);          /* of a command that is not run for what it prints: it may be closed */
+int output_check(struct err *);      /* an error once something could not be written to stdout */
 void csv_text(FILE *, const char *); /* a field of CSV, in quotes where it needs them */
 
 /* After stop_on_signals, the first signal is remembered here, for the command to end in good order; a second

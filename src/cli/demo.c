@@ -69,6 +69,7 @@ static int demo(struct demo *d, const struct cli *c, struct err *e)
     if (!stop_signal && !path)
         return fail(e, E_DEVICE, "camera %d gives no more images, after %d", d->video.number, d->frames);
     if (!stop_signal && !d->frames) return fail_at(e, E_FORMAT, path, 0, "has no frame that can be read");
+    if (!stop_signal) video_note_missing(&d->video, d->frames, &d->a.s.notes);
     note(&d->a.s.notes, "%sframes: %d, %.1f a second; preprocessing: %s",
          stop_signal ? "stopped by a signal: " : "", d->frames, d->frames / (wall_clock() - d->start),
          d->a.preprocessing);

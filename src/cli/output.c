@@ -10,12 +10,23 @@
 void output_open(void)
 {
     int fd;
-    do fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= 2);
+    do {
+        fd = open("/dev/null", O_RDWR);
+        if (fd != STDOUT_FILENO) continue;
+        close(fd);
+        fd = open("/dev/null", O_RDONLY); /* writing there fails */
+    } while (fd >= 0 && fd <= 2);
     if (fd > 2) close(fd);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines also into a pipe or a file */
+}
+
+void output_optional(void)
+{
+    int fd = (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY ? open("/dev/null", O_WRONLY) : -1;
+    if (fd >= 0) dup2(fd, STDOUT_FILENO);
+    if (fd > 2) close(fd);
 }
 
 int output_check(struct err *e)

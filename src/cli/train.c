@@ -261,6 +261,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
 int cli_train(const struct cli *c, struct err *e)
 {
     struct session s = { 0 };
+    output_optional();
     int rc = train(&s, c, e);
     session_close(&s);
     return rc;

@@ -14,6 +14,8 @@
 #include "data/image.h"
 #include "train/trainer.h"
 
+enum { NO_ANSWER = -1 };
+
 struct tally {
     int right, chosen; /* right answers; answers */
 };
@@ -28,8 +30,10 @@ struct validation {
     struct tally *tally;      /* by class */
     struct file csv;
     uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
+    uint64_t *no_answer; /* by class: images that cannot be read; with `confusion` */
+    int no_answers;
     struct mistake {
-        int sample, truth, answer;
+        int sample, truth, answer;   /* NO_ANSWER: it cannot be read */
         float probability, of_truth; /* of the answer; of the true class */
     } * mistake;
     int mistakes;
@@ -47,22 +51,37 @@ static void print_image(const struct validation *v, int sample, int label, const
            (double)v->rightk / v->seen);
 }
 
+static int add_mistake(struct validation *v, const struct mistake *m, struct err *e)
+{
+    if (!v->s.cli->errors) return OK;
+    if (array_grow(&v->mistake, (size_t)v->mistakes, sizeof *v->mistake))
+        return fail(e, E_MEM, "no memory for %d wrong answers", v->mistakes);
+    v->mistake[v->mistakes++] = *m;
+    return OK;
+}
+
+static int count_answer(struct validation *v, int sample, int label, const float *p, int classes,
+                        struct err *e)
+{
+    int answer = best_class(p, classes), rank = eval_rank(p, classes, label);
+    v->tally[answer].chosen++;
+    v->tally[label].right += rank == 0;
+    v->right1 += rank == 0;
+    v->rightk += rank < v->top;
+    if (v->confusion) v->confusion[(size_t)label * (size_t)classes + (size_t)answer]++;
+    return rank ? add_mistake(v, &(struct mistake){ sample, label, answer, p[answer], p[label] }, e) : OK;
+}
+
 static int count_image(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
 {
     struct validation *v = ctx;
     v->seen++;
     if (p) {
-        int answer = best_class(p, classes), rank = eval_rank(p, classes, label);
-        v->tally[answer].chosen++;
-        v->tally[label].right += rank == 0;
-        v->right1 += rank == 0;
-        v->rightk += rank < v->top;
-        if (rank && v->s.cli->errors) {
-            if (array_grow(&v->mistake, (size_t)v->mistakes, sizeof *v->mistake))
-                return fail(e, E_MEM, "no memory for %d wrong answers", v->mistakes);
-            v->mistake[v->mistakes++] = (struct mistake){ sample, label, answer, p[answer], p[label] };
-        }
-        if (v->confusion) v->confusion[(size_t)label * (size_t)classes + (size_t)answer]++;
+        TRY(count_answer(v, sample, label, p, classes, e));
+    } else {
+        v->no_answers++;
+        if (v->confusion) v->no_answer[label]++;
+        TRY(add_mistake(v, &(struct mistake){ sample, label, NO_ANSWER, 0, 0 }, e));
     }
     if (!v->s.cli->verbose) return OK;
     print_image(v, sample, label, p, classes);
@@ -139,6 +158,7 @@ static void print_summary(const struct valid_line *l)
 
 /* ---- files: the confusion matrix, the wrong answers ---- */
 
+#define UNREADABLE  "unreadable" /* in the place of an answer */
 #define ERRORS_HEAD "image,truth,answer,probability,probability of the truth"
 
 static void write_name(struct validation *v, char before, int k)
@@ -155,9 +175,11 @@ static int write_confusion(struct validation *v, const char *path, struct err *e
     TRY(file_create(&v->csv, path, e));
     TRY(file_print(&v->csv, e, "truth"));
     for (int k = 0; k < n; k++) write_name(v, ',', k);
+    if (v->no_answers) TRY(file_print(&v->csv, e, "," UNREADABLE));
     for (int i = 0; i < n; i++) {
         write_name(v, '\n', i);
         for (int k = 0; k < n; k++) TRY(file_print(&v->csv, e, ",%llu", (unsigned long long)*count++));
+        if (v->no_answers) TRY(file_print(&v->csv, e, ",%llu", (unsigned long long)v->no_answer[i]));
     }
     TRY(file_print(&v->csv, e, "\n"));
     return file_commit(&v->csv, e);
@@ -221,7 +243,10 @@ static int write_mistakes(struct validation *v, const char *path, struct err *e)
         putc('\n', v->csv.f);
         csv_text(v->csv.f, v->s.valid->path ? v->s.valid->path[m->sample] : number);
         write_name(v, ',', m->truth);
-        write_name(v, ',', m->answer);
+        if (m->answer == NO_ANSWER)
+            fputs("," UNREADABLE, v->csv.f);
+        else
+            write_name(v, ',', m->answer);
         TRY(file_print(&v->csv, e, ",%.6f,%.6f", (double)m->probability, (double)m->of_truth));
     }
     TRY(file_print(&v->csv, e, "\n"));
@@ -236,7 +261,8 @@ static int open_counts(struct validation *v, struct err *e)
     size_t n = (size_t)v->s.valid->classes;
     v->tally = mem_alloc(n, sizeof *v->tally);
     if (confusion) v->confusion = mem_alloc(n, n * sizeof *v->confusion);
-    if (v->tally && (v->confusion || !confusion)) return OK;
+    if (confusion) v->no_answer = mem_alloc(n, sizeof *v->no_answer);
+    if (v->tally && ((v->confusion && v->no_answer) || !confusion)) return OK;
     return fail(e, E_MEM, "no memory for the counts of %zu classes", n);
 }
 
@@ -312,6 +338,7 @@ int cli_valid(const struct cli *c, struct err *e)
     mem_free(v.unreadable);
     mem_free(v.mistake);
     mem_free(v.confusion);
+    mem_free(v.no_answer);
     mem_free(v.tally);
     session_close(&v.s);
     return rc;

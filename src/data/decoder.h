@@ -36,6 +36,7 @@ enum { DECODER_PASSES = 1 };
 struct video_ops {
     int (*open)(void **stream, const char *path, int camera, struct err *);
     int (*next)(void *stream, const char *name, struct raw *r, struct err *);
+    long (*count)(void *stream); /* frames, as the file says; 0: it does not. NULL: never known */
     void (*close)(void *stream);
 };
 

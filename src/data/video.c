@@ -62,11 +62,11 @@ int video_open(struct video *v, const char *path, int camera, struct err *e)
     if (path && access(path, F_OK)) name_image(path, 0, name);
     if (*name) return open_images(v, e);
     for (int i = 0; !ops && decoder_at(i); i++) ops = decoder_at(i)->video;
+    if (path && (ops || !access(path, F_OK))) TRY(check_file(path, e));
     if (!ops)
         return fail(e, E_ARG,
                     "this program reads no videos: build it with make OPENCV=1, or run ffmpeg -i VIDEO "
                     "frames/%%06d.png and then darknet classifier predict with that folder");
-    if (path) TRY(check_file(path, e));
     TRY(ops->open(&v->stream, path, camera, e));
     v->ops = ops;
     return OK;
@@ -84,6 +84,24 @@ int video_next(struct video *v, const struct decoding *d, struct picture *to, st
     if (!rc) rc = raw_picture(&r, d->c, name, to, e);
     mem_free(r.x);
     return rc;
+}
+
+void video_note_missing(const struct video *v, long frames, const struct notes *notes)
+{
+    enum { FURTHER = 1000 };
+    char name[PATH_MAX];
+    long all = v->ops && v->ops->count ? v->ops->count(v->stream) : 0;
+    /* What a container says may be an estimate. */
+    if (all > frames + 1)
+        note(notes, "%s: %ld of %ld frames: it is cut short or damaged", v->path, frames, all);
+    if (v->ops || !frames) return;
+    for (int i = 1; i < FURTHER; i++) {
+        name_image(v->path, v->number + i, name);
+        if (access(name, F_OK)) continue;
+        note(notes, "%s: image %d is missing, %d is there: this is the end all the same", v->path, v->number,
+             v->number + i);
+        return;
+    }
 }
 
 void video_close(struct video *v)

@@ -17,6 +17,9 @@ struct video {
 int video_open(struct video *, const char *path, int camera, struct err *);
 /* The next frame (mem_free its pixels), without pixels behind the last one. */
 int video_next(struct video *, const struct decoding *, struct picture *, struct err *);
+/* Notes what seems to be missing behind the last frame: the rest of a file that is cut short, an image of a
+ * row. */
+void video_note_missing(const struct video *, long frames, const struct notes *);
 void video_close(struct video *);
 
 #endif

@@ -86,6 +86,27 @@ const struct stock_key stock_keys[] = {
     { 0 },
 };
 
+/* Values that keys of ours have there. */
+static const struct {
+    const char *name, *value, *advice;
+} foreign[] = {
+    { "activation", "silu", "write swish, as the Darknets call it" },
+    { "activation", "norm_chan", "activations that look across channels are not supported" },
+    { "activation", "norm_chan_softmax", "activations that look across channels are not supported" },
+    { "activation", "norm_chan_softmax_maxval", "activations that look across channels are not supported" },
+    { "batch_normalize", "2", "statistics over several mini-batches are not supported: write 1" },
+};
+
+/* Keys that do nothing without another one. */
+static const struct {
+    const char *section, *name, *needs;
+} dependent[] = {
+    { "shortcut", "weights_normalization", "weights_type" },
+    { "maxpool", "out_channels", "maxpool_depth" },
+    { "dropout", "dropblock_size_abs", "dropblock" },
+    { "dropout", "dropblock_size_rel", "dropblock" },
+};
+
 const struct stock_section stock_sections[] = {
     { "deconv", "transposed convolutions are not supported" },
     { "deconvolutional", "transposed convolutions are not supported" },
@@ -130,45 +151,74 @@ static const struct stock_key *find(const char *section, const char *name)
     return NULL;
 }
 
-static int is_neutral(const struct stock_key *k, const char *value)
+static int is_neutral(double neutral, const char *value)
 {
     char *end;
     double v = strtod(value, &end);
-    return end != value ? v == k->neutral : !strcmp(value, "none");
+    return end != value ? v == neutral : !strcmp(value, "none");
 }
 
-/* *effectless collects the names of the keys that have no effect, each once. */
+/* Collects the names of the keys that have no effect, each once. */
+struct effectless {
+    char text[1000];
+};
+static void collect(struct effectless *list, const char *section, const char *key, const char *needs)
+{
+    char item[100];
+    snprintf(item, sizeof item, "[%s] %s%s%s%s", section, key, needs ? " (without " : "", needs ? needs : "",
+             needs ? "=)" : "");
+    size_t n = strlen(list->text);
+    if (!strstr(list->text, item) && n + strlen(item) + 3 < sizeof list->text)
+        snprintf(list->text + n, sizeof list->text - n, "%s%s", n ? ", " : "", item);
+}
+
+static int check_value(const struct cfg_entry *x, const char *section, const char *path, struct err *e)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (!strcmp(x->key, foreign[i].name) && !strcmp(x->value, foreign[i].value))
+            return fail_at(e, E_CFG, x->line ? path : "-set", x->line, "[%s] %s=%s: %s", section, x->key,
+                           x->value, foreign[i].advice);
+    return OK;
+}
+
+static void check_needs(struct cfg_section *s, const char *section, const char *key, struct effectless *list)
+{
+    for (size_t i = 0; i < sizeof dependent / sizeof *dependent; i++) {
+        if (strcmp(section, dependent[i].section) || strcmp(key, dependent[i].name)) continue;
+        const char *value = cfg_find(s, dependent[i].needs, NULL);
+        if (!value || is_neutral(0, value)) collect(list, section, key, dependent[i].needs);
+    }
+}
+
 static int check_entry(struct cfg_entry *x, const char *section, const char *path, struct err *e,
-                       const struct notes *notes, char *effectless, size_t size)
+                       const struct notes *notes, struct effectless *list)
 {
     const struct stock_key *k = find(section, x->key);
+    TRY(check_value(x, section, path, e));
     if (!k) return OK;
     x->used = 1;
-    if (k->verdict == REFUSED && !is_neutral(k, x->value))
+    if (k->verdict == REFUSED && !is_neutral(k->neutral, x->value))
         return fail_at(e, E_CFG, x->line ? path : "-set", x->line, "[%s] %s=%.40s: %s", section, x->key,
                        x->value, k->advice);
-    if (k->verdict == MISSED && !is_neutral(k, x->value))
+    if (k->verdict == MISSED && !is_neutral(k->neutral, x->value))
         note(notes, "%s:%d: [%s] %s=%.40s: %s", path, x->line, section, x->key, x->value, k->advice);
-    if (k->verdict != NOTHING) return OK;
-    char item[64];
-    snprintf(item, sizeof item, "[%s] %s", section, x->key);
-    size_t n = strlen(effectless);
-    if (!strstr(effectless, item) && n + strlen(item) + 3 < size)
-        snprintf(effectless + n, size - n, "%s%s", n ? ", " : "", item);
+    if (k->verdict == NOTHING) collect(list, section, x->key, NULL);
     return OK;
 }
 
 int stock_check(struct cfg *c, const struct notes *notes, struct err *e)
 {
-    char effectless[1000] = "";
+    struct effectless list = { "" };
     for (int i = 0; i < c->n; i++) {
         struct cfg_section *s = &c->section[i];
         const struct layer_ops *ops = i ? layer_find(s->name) : NULL;
         if (i && !ops) continue;
-        for (int k = 0; k < s->n; k++)
-            TRY(check_entry(&s->entry[k], ops ? ops->name : "net", c->path, e, notes, effectless,
-                            sizeof effectless));
+        const char *section = ops ? ops->name : "net";
+        for (int k = 0; k < s->n; k++) {
+            TRY(check_entry(&s->entry[k], section, c->path, e, notes, &list));
+            check_needs(s, section, s->entry[k].key, &list);
+        }
     }
-    if (*effectless) note(notes, "%s: no effect here: %s", c->path, effectless);
+    if (*list.text) note(notes, "%s: no effect here: %s", c->path, list.text);
     return OK;
 }

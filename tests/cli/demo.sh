@@ -35,6 +35,10 @@ head -c 50 f_03.ppm >g_31.ppm
 demo g_%d.ppm
 check "a damaged image among them: status 1" test $? = 1
 check "a damaged image among them: named" grep -q '^darknet: g_31.ppm: is truncated' err
+for i in 1 2 4; do cp img/3_*.ppm h_$i.ppm; done
+check "an image that is missing" demo h_%d.ppm -csv
+check "an image that is missing: the end, and said" test "$(cut -d, -f1 out | sort -u | wc -l),$(grep -c '^h_%d.ppm: image 3 is missing, 4 is there' err)" = 3,1
+check "a folder: what takes it" refuses 'img: is a folder: classifier predict takes them' img
 check "no such images" refuses 'gone_%02d.ppm: no image has such a name' gone_%02d.ppm
 check "into a file" demo f_%02d.ppm -t 2
 check "into a file: frames by the names of their files" test "$(grep -cxE 'frame f_0[0-4].ppm:' out)" = 5 -a "$(head -n 1 out)" = 'frame f_00.ppm:'
@@ -129,7 +133,10 @@ check "no frames" avi none.avi MJPG 8 8
 check "no frames: refused" refuses 'none.avi: (is no video|has no frame)' none.avi
 check "a folder" refuses 'img: is a folder: classifier predict' img
 check "no such camera" refuses 'camera 99 cannot be opened' -c 99
-head -c 1200 dib.avi >cut.avi
+head -c 900 dib.avi >cut.avi
 check "a video that is cut off is read as far as it goes" demo cut.avi
+check "a video that is cut off: said" grep -qE '^cut.avi: [1-3] of 5 frames' err
+demo dib.avi
+check "a whole video: no such remark" lacks err 'of 5 frames'
 check "nothing else is said of it" test "$(wc -l <err)" = 1
 finish

@@ -58,6 +58,9 @@ bad_alone "threads after a blank" "-threads  1: expected" ops good.cfg -threads 
 bad_alone "a seed that does not fit" "0..18446744073709551615" classifier train mini.data good.cfg -seed 18446744073709551616
 bad_alone "a negative seed" "-seed -1: expected" classifier train mini.data good.cfg -seed -1
 bad_alone "a seed after a blank" "expected a whole number" classifier train mini.data good.cfg -seed ' 5'
+for flag in "-seed 3 -seed 4" "-threads 1 -threads 2" "-chart a.png -chart b.png" "-resume a -resume b"; do
+    bad_alone "${flag% -*} twice" "contradicts ${flag% -*}, given before" classifier train mini.data good.cfg $flag
+done
 bad_alone "a joined flag" "write -seed 5" classifier train mini.data good.cfg -seed=5
 bad_alone "an empty argument" "argument 2 is empty" classifier train mini.data ''
 bad_alone "an empty value" "-metrics: the value after it is empty" classifier train mini.data good.cfg -metrics ''

@@ -117,6 +117,11 @@ done
 for ((i = 0; i < 400; i++)); do cat all.list; done >many.list
 { "$DARKNET" classifier predict mini.data mini.cfg $weights -list many.list -threads 1 2>pipe.err; echo $? >pipe.status; } |
     head -n 1 >/dev/null
+for command in "classifier predict mini.data mini.cfg $weights img/0_ant.ppm" "ops mini.cfg" "strip mini.cfg" version help; do
+    "$DARKNET" $command >&- 2>closed.err
+    check "${command%% mini*}: a closed standard output: status 1" test $? = 1
+    check "${command%% mini*}: a closed standard output: one line" grep -qx 'darknet: standard output: Bad file descriptor' closed.err
+done
 check "a closed pipe: status 1" test "$(cat pipe.status)" = 1
 check "a closed pipe: one line" test "$(cat pipe.err)" = "darknet: standard output: Broken pipe"
 if [ -c /dev/full ]; then

@@ -88,6 +88,8 @@ check "the backbone: says what is random" says 'layers 0..1 loaded, the rest ran
 
 # ---- flags that have no effect here ----
 check "-dont_show -topk -map" run classifier train mini.data mini.cfg -dont_show -topk -map -mjpeg_port 8090
+check "-dont_show 1" run classifier train mini.data mini.cfg -dont_show 1 -map -clear 1
+check "-dont_show -topk -map" run classifier train mini.data mini.cfg -dont_show -topk -map -mjpeg_port 8090
 check "one line says so" test "$(grep -c 'without effect here: -dont_show, -topk, -map, -mjpeg_port' err)" = 1
 check "-clear 1" run classifier train mini.data mini.cfg -clear 1
 check "-clear 1 behind weights" run classifier train mini.data big.cfg $weights -clear 1

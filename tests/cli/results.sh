@@ -50,6 +50,18 @@ for list in train.list valid.list names.list; do
         grep -q 'would be overwritten\|exists and is not a list of wrong answers' err && cmp kept $list"
 done
 
+# ---- images that cannot be read count as wrong, and are told ----
+echo x >img/30_bee.ppm
+{ cat valid.list; echo "$work/img/30_bee.ppm"; } >broken.list
+sed 's/^valid.*/valid = broken.list/' mini.data >broken.data
+for c in valid valid10; do
+    check "$c: one image cannot be read" run classifier $c broken.data mini.cfg $weights -confusion b.csv -errors be.csv
+    check "$c: the matrix has a column for it" awk -F, 'NR == 1 && $5 != "unreadable" { exit 1 }
+        NR > 1 { n += $2 + $3 + $4 + $5; u += $5 } $1 == "bee" && $5 != 1 { exit 1 } END { exit n != 7 || u != 1 }' b.csv
+    check "$c: the list of errors ends with it" test "$(tail -n 1 be.csv)" = "$work/img/30_bee.ppm,bee,unreadable,0.000000,0.000000"
+done
+rm img/30_bee.ppm
+
 # ---- the other ways to validate ----
 for c in validcrop valid10; do
     check "$c" run classifier $c mini.data mini.cfg $weights -confusion $c.csv

@@ -116,6 +116,50 @@ static void words_that_mean_nothing(void **state)
     tiny_close(&t);
 }
 
+static void values_are_named(void **state)
+{
+    (void)state;
+    static const char *const refused_ones[][2] = { { "silu", "write swish" },
+                                                   { "norm_chan", "across channels" },
+                                                   { "norm_chan_softmax", "across channels" },
+                                                   { "norm_chan_softmax_maxval", "across channels" } };
+    struct err e = { 0 };
+    char text[200];
+    static const char around[] = "[net]\nbatch=2\nchannels=3\nheight=4\nwidth=4\n[convolutional]\nfilters=3\n"
+                                 "%s=%s\n[avgpool]\n[softmax]\n";
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, around, "activation", refused_ones[i][0]);
+        refused(tiny_net(&t, text, NULL, &e), E_CFG, &e, refused_ones[i][1]);
+        tiny_close(&t);
+    }
+    snprintf(text, sizeof text, around, "batch_normalize", "2");
+    refused(tiny_net(&t, text, NULL, &e), E_CFG, &e, "several mini-batches are not supported: write 1");
+    tiny_close(&t);
+}
+
+/* A key that needs another one is said to do nothing without it, and only then. */
+static void keys_that_need_another(void **state)
+{
+    (void)state;
+    static const char *const key[][4] = {
+        /* section, key, its value, what it needs */
+        { "shortcut", "weights_normalization", "relu", "weights_type=per_channel" },
+        { "maxpool", "out_channels", "1", "maxpool_depth=1" },
+        { "dropout", "dropblock_size_abs", "3", "dropblock=1" },
+        { "dropout", "dropblock_size_rel", "0.3", "dropblock=1" }
+    };
+    struct err e = { 0 };
+    for (int i = 0; i < 4; i++)
+        for (int with = 0; with < 2; with++) {
+            char value[100];
+            snprintf(value, sizeof value, "%s%s%s", key[i][2], with ? "\n" : "", with ? key[i][3] : "");
+            ok(open_with(key[i][0], key[i][1], value, &e), &e);
+            assert_int_equal(strstr(t.notes, "no effect here") != NULL, !with);
+            if (!with) assert_non_null(strstr(t.notes, key[i][1]));
+            tiny_close(&t);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +168,8 @@ int main(void)
         cmocka_unit_test(each_section),
         cmocka_unit_test(keys_without_effect_share_a_line),
         cmocka_unit_test(words_that_mean_nothing),
+        cmocka_unit_test(values_are_named),
+        cmocka_unit_test(keys_that_need_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

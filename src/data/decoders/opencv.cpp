@@ -193,9 +193,20 @@ int next(void *stream, const char *name, raw *r, err *e)
     return fail_at(e, E_FORMAT, name, 0, "a frame cannot be read: damaged, or too large for the memory");
 }
 
+/* 0 or less: not known, as of a camera. */
+long count(void *stream)
+{
+    try {
+        const double n = static_cast<cv::VideoCapture *>(stream)->get(cv::CAP_PROP_FRAME_COUNT);
+        return n > 0 && n < 1e9 ? static_cast<long>(n) : 0;
+    } catch (...) {
+        return 0;
+    }
+}
+
 void close(void *stream) { delete static_cast<cv::VideoCapture *>(stream); }
 
-const video_ops video = { open, next, close };
+const video_ops video = { open, next, count, close };
 
 } // namespace
 
