@@ -37,9 +37,13 @@ static void print_table(const struct folder *f)
 static void print_skipped(const struct folder *f)
 {
     static const char *const what[SKIPPED] = {
-        [SKIPPED_LITTER] = "hidden",       [SKIPPED_LOOSE] = "images outside class folders",
-        [SKIPPED_BROKEN] = "broken links", [SKIPPED_LOOPS] = "links to a folder that holds them",
-        [SKIPPED_EMPTY] = "empty folders", [SKIPPED_OTHER] = "not named like images",
+        [SKIPPED_LITTER] = "hidden",
+        [SKIPPED_LOOSE] = "images outside class folders",
+        [SKIPPED_BROKEN] = "broken links",
+        [SKIPPED_LOOPS] = "links to a folder that holds them",
+        [SKIPPED_EMPTY] = "empty folders",
+        [SKIPPED_SPECIAL] = "pipes, sockets or devices",
+        [SKIPPED_OTHER] = "not named like images",
     };
     const char *between = "left out: ";
     for (int i = 0; i < SKIPPED; i++) {

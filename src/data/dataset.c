@@ -67,7 +67,7 @@ static int report(const struct set *s, struct label_finder *f, const struct tall
                   const struct notes *notes, struct err *e)
 {
     const char *path = s->list[t->settled.first];
-    char buf[100] = "", none[150] = "", several[260] = "", beyond[220] = "";
+    char buf[100] = "", none[300] = "", several[260] = "", beyond[220] = "";
     if (t->settled.n) {
         label_search(f, path);
         note(notes,
@@ -77,9 +77,12 @@ static int report(const struct set *s, struct label_finder *f, const struct tall
              f->hit[label_of(path, f->hit, f->nhit)]);
     }
     if (!t->none.n && !t->several.n && !t->beyond.n) return OK;
-    if (t->none.n)
-        snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none.n,
-                 show(s->list[t->none.first]).text, list_line(list, t->none.first));
+    if (t->none.n) {
+        const char *label, *wrong = label_dialect(f, s->list[t->none.first], &label);
+        int n = snprintf(none, sizeof none, "; %d without a label, first '%s' (line %d)", t->none.n,
+                         show(s->list[t->none.first]).text, list_line(list, t->none.first));
+        if (wrong) snprintf(none + n, sizeof none - (size_t)n, ": the label '%.40s' %s", label, wrong);
+    }
     if (t->several.n) {
         path = s->list[t->several.first];
         label_search(f, path);
@@ -162,7 +165,13 @@ static int open_list(struct set *s, const struct data_file *d, const char *path,
     TRY(labels_read(&labels, &n, d, e));
     int rc = label_finder_open(&f, labels, n, e);
     if (!rc) {
-        rc = label_all(s, &f, path, notes, e);
+        int a, b;
+        if (label_find_twice(&f, &a, &b))
+            rc = fail_at(e, E_FORMAT, d->labels, 0,
+                         "label '%.60s' stands on lines %d and %d: each class needs its own", labels[a],
+                         list_line(d->labels, a), list_line(d->labels, b));
+        else
+            rc = label_all(s, &f, path, notes, e);
         label_finder_close(&f);
     }
     list_free(labels);

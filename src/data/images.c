@@ -50,10 +50,13 @@ static int begins_with_file(const char *line, size_t n)
 static const char *dialect(const char *line)
 {
     static const char digits[] = "0123456789";
-    const char *comma = strchr(line, ','), *blank = strpbrk(line, " \t");
+    const char *comma = strpbrk(line, ",;"), *blank = strpbrk(line, " \t");
     if (*line == '"' || *line == '\'') return "is in quotes: write the paths without them";
     if (comma && begins_with_file(line, (size_t)(comma - line)))
         return "is a line of CSV: write one path a line, without labels (labels= tells them from the paths)";
+    if (blank && blank == line + strspn(line, digits) && begins_with_file(blank + 1, strlen(blank + 1)))
+        return "begins with a number: write one path a line, without labels (labels= tells them from the "
+               "paths)";
     for (; blank; blank = strpbrk(blank + 1, " \t"))
         if (blank[1 + strspn(blank + 1, digits)] == 0 && begins_with_file(line, (size_t)(blank - line)))
             return "ends in a number: write one path a line, without labels (labels= tells them from the "

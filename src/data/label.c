@@ -1,6 +1,7 @@
 #include "label.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "core/mem.h"
 
 /* ---- the class of a path ---- */
@@ -59,6 +60,7 @@ int label_finder_open(struct label_finder *f, char *const *label, int n, struct 
 {
     size_t count = (size_t)n;
     memset(f, 0, sizeof *f);
+    f->n = n;
     f->sorted = mem_alloc(count, sizeof *f->sorted);
     f->seen = mem_alloc(count, sizeof *f->seen);
     f->hit = mem_alloc(count, sizeof *f->hit);
@@ -109,4 +111,45 @@ void label_search(struct label_finder *f, const char *path)
             hi = bound(f, lo, hi, at, p[at] + 1);
         }
     }
+}
+
+/* ---- labels that nobody writes so into a path ---- */
+
+/* Whether n bytes occur in a path, in small or capital letters. */
+static int occurs(const char *path, const char *text, size_t n)
+{
+    for (; n && *path; path++)
+        if (!strncasecmp(path, text, n)) return 1;
+    return 0;
+}
+
+static const char *dialect(const char *label, const char *path)
+{
+    const size_t n = strlen(label), first = strcspn(label, " \t,;");
+    const char *rest = label + first + strspn(label + first, " \t,;");
+    if (n > 2 && strchr("\"'", *label) && label[n - 1] == *label && occurs(path, label + 1, n - 2))
+        return "is in quotes: write the labels without them";
+    if (first && *rest && label[strspn(label, "n0123456789")] == label[first] &&
+        (occurs(path, rest, strlen(rest)) || (*label == 'n' && occurs(path, label, first))))
+        return "has a number before it, or a name behind: a label is the one word that stands in the paths";
+    return occurs(path, label, n) ? "differs in capitals: write it as in the paths" : NULL;
+}
+
+const char *label_dialect(const struct label_finder *f, const char *path, const char **label)
+{
+    const char *wrong = NULL;
+    for (int i = 0; !wrong && i < f->n; i++) wrong = dialect(*label = f->sorted[i].text, path);
+    return wrong;
+}
+
+int label_find_twice(const struct label_finder *f, int *first, int *second)
+{
+    for (int i = 1; i < f->n; i++) {
+        const struct label_entry *a = &f->sorted[i - 1], *b = &f->sorted[i];
+        if (strcmp(a->text, b->text)) continue;
+        *first = a->k < b->k ? a->k : b->k;
+        *second = a->k < b->k ? b->k : a->k;
+        return 1;
+    }
+    return 0;
 }

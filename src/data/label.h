@@ -18,6 +18,7 @@ struct label_entry {
 };
 struct label_finder {
     struct label_entry *sorted;
+    int n;
     int first[257]; /* by the first byte: sorted[first[b] .. first[b + 1]) */
     size_t *seen;   /* by class: the search that hit it last, so that no hit counts twice */
     size_t searches;
@@ -25,6 +26,11 @@ struct label_finder {
     int *hit_class;
     int nhit;
 };
+/* Of a path without a label: which line of the labels would fit if it were written as labels are, and what is
+ * wrong with it. NULL: none would. */
+const char *label_dialect(const struct label_finder *, const char *path, const char **label);
+/* Two classes of one label, by number; 0: there are none. */
+int label_find_twice(const struct label_finder *, int *first, int *second);
 /* The labels (none empty) stay the caller's and must outlive the finder. */
 int label_finder_open(struct label_finder *, char *const *label, int n, struct err *);
 void label_finder_close(struct label_finder *);

@@ -40,6 +40,7 @@ static int visit(struct folder *f, FTS *fts, FTSENT *x, struct err *e)
     switch (x->fts_info) {
     case FTS_D: f->skipped[SKIPPED_EMPTY] += x->fts_level > 0 && !fts_children(fts, 0) && !errno; return OK;
     case FTS_DP: return OK;
+    case FTS_DEFAULT: return f->skipped[SKIPPED_SPECIAL]++, OK;
     case FTS_DC: return f->skipped[SKIPPED_LOOPS]++, OK;
     case FTS_SL:
     case FTS_SLNONE: return f->skipped[SKIPPED_BROKEN]++, OK;

@@ -18,6 +18,7 @@ enum skipped {
     SKIPPED_BROKEN,
     SKIPPED_LOOPS,
     SKIPPED_EMPTY,
+    SKIPPED_SPECIAL, /* pipes, sockets, devices */
     SKIPPED_OTHER,
     SKIPPED
 };

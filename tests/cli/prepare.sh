@@ -165,9 +165,10 @@ mkdir -p dirty/__MACOSX/cat dirty/none dirty/cat/@eaDir dirty/.git
 for f in __MACOSX/cat/._0.ppm __MACOSX/a.jpg .DS_Store cat/.DS_Store cat/Thumbs.db dog/desktop.ini dog/._1.ppm; do
     cp dirty/cat/0.ppm dirty/$f
 done
+mkfifo dirty/cat/pipe.png
 check "litter is ignored" prepare dirty
 check "litter is no class" row all 10 2
-check "litter is counted, and folders with nothing in them" grep -q "^left out: hidden ([0-9]*), empty folders (2)\$" out
+check "litter is counted, and folders with nothing in them" grep -q "^left out: hidden ([0-9]*), empty folders (2), pipes, sockets or devices (1)\$" out
 
 # ---- a disk that is full, here for files of more than 1 KiB: the list of the many validation images ----
 photos many cat dog

@@ -173,11 +173,24 @@ dialect() { # dialect WHAT WORDS SED
     check "a list of $1: before training" lacks out '^1, '
 }
 dialect labels "ends in a number: write one path a line" 's/$/ 0/'
+dialect "labels before" "begins with a number: write one path a line" 's/^/1 /'
+dialect semicolons "is a line of CSV" 's/$/;1/'
 dialect CSV "is a line of CSV" 's/$/,1/'
 dialect quotes "is in quotes" 's/.*/"&"/'
 dialect backslashes 'has backslashes: write the paths with /' 's,/,\\,g'
 dialect addresses "is an address" 's,^,file://,'
 dialect "a folder that is not here" "none of its first 18 images is there" 's,img,pictures,'
+# Labels, too.
+spelt() { # spelt WHAT WORDS SED
+    sed "$3" names.list >other.names
+    sed 's/^labels.*/labels = other.names/' mini.data >other.data
+    check "labels: $1" refuses "$2" classifier train other.data mini.cfg
+}
+spelt numbers "the label '1 ant' has a number before it" 's/^/1 /'
+spelt "WordNet's numbers" "has a number before it" 's/^/n02085620 /'
+spelt quotes "in quotes: write the labels without them" 's/.*/"&"/'
+spelt capitals "the label 'ANT' differs in capitals" 's/.*/\U&/'
+spelt "one twice" "other.names: label 'ant' stands on lines 1 and 2" 's/bee/ant/'
 
 # ---- numbers that are none ----
 check "a rate that is too high is blamed" refuses 'lower learning_rate or raise burn_in' classifier train mini.data big.cfg \
