@@ -21,38 +21,14 @@ struct pass {
 
 struct conv {
     const struct cpu *cpu;
-    struct op_plan gemm;   /* of conv_as_gemm, instead of everything below; else empty */
+    const struct linear_ops *own; /* code of ours instead of oneDNN's and all below, or NULL */
+    struct op_plan own_plan;
     struct tensor in, out; /* shapes and layouts */
     int rows_back, add_gx;
     float *no_bias; /* zeros: the primitive always adds a bias */
     struct pass forward, data, grad;
     size_t at_gw; /* in scratch: gw as packed, to be added */
 };
-
-/* Winograd F(4x4, 3x3), where oneDNN has it, or its direct code? The choice may not depend on timing: results
- * would change from run to run. Two cores with AVX-512, oneDNN 2.6.3, fp32, batch 128, GFLOP/s of the passes
- * forward, data and weights, counted as if direct:
- *
- *   3x3 on      direct         Winograd
- *   128x16x16   371 376 366    744 724 674
- *   256x8x8     385 370 364    1072 1068 883
- *   64x32x32    297 348 347    525 527 365
- *
- * ResNet-18 (3x32x32), the whole step, images/s: direct 92, Winograd by this rule 149. With fewer than 64
- * channels, as in a first layer, transforming costs more than it saves. An F(4x4, 3x3) of our own, whose
- * products run at 95 % of the cores' peak, took 0.81 to 1.15 of its time by shape and pass, 0.97 in the mean:
- * not worth its code. */
-static const struct rule {
-    int size, dilation, stride, groups, least_channels, multiple;
-} winograd_rule = { 3, 1, 1, 1, 64, 16 };
-
-static int winograd(const struct dnn_conv *c)
-{
-    const struct rule *r = &winograd_rule;
-    return c->size == r->size && c->dilation == r->dilation && c->stride_y == r->stride &&
-           c->stride_x == r->stride && c->groups == r->groups && c->in.c >= r->least_channels &&
-           c->in.c % r->multiple == 0 && c->out.c % r->multiple == 0;
-}
 
 /* ---- plan ---- */
 
@@ -85,17 +61,11 @@ static int bind_pass(struct conv *s, struct pass *p, struct err *e)
     return bind(&p->a, s->in, s->in.shape.n, run, 0, e);
 }
 
-/* Makes the primitive in the best way that oneDNN offers. */
+/* Makes the primitive, in the layouts that suit oneDNN best if memory_format.h has them. */
 static int make_pass(struct conv *s, struct pass *p, struct dnn_conv c, enum pass_kind kind, struct err *e)
 {
-    static const struct {
-        int winograd, any;
-    } ways[] = { { 1, 1 }, { 0, 1 }, { 0, 0 } };
     int rc = OK;
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        c.winograd = ways[i].winograd;
-        c.any = ways[i].any;
-        if (c.winograd && !winograd(&c)) continue;
+    for (c.any = 1; c.any >= 0; c.any--) {
         rc = dnn_conv(&p->run, s->cpu, &c, kind, p == &s->forward ? NULL : &s->forward.run, e);
         if (rc == OK) rc = bind_pass(s, p, e);
         if (rc == OK) p->weights = primitive_weights(&p->run, kind == PASS_WEIGHTS ? 2 : 1);
@@ -109,9 +79,7 @@ static int make_pass(struct conv *s, struct pass *p, struct dnn_conv c, enum pas
 static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct op_plan *p,
                         struct err *e)
 {
-    /* oneDNN's Winograd applies relu only: for another activation it would turn to direct code. */
-    int fuse = !d->train && dnn_fusible(d->act) && (d->act == ACT_RELU || !winograd(&c));
-    c.act = fuse ? d->act : ACT_LINEAR;
+    c.act = !d->train && dnn_fusible(d->act) ? d->act : ACT_LINEAR;
     int rc = make_pass(s, &s->forward, c, PASS_FORWARD, e);
     if (rc && rc != E_MEM && c.act != ACT_LINEAR) {
         c.act = ACT_LINEAR;
@@ -168,17 +136,34 @@ static void release(void *self)
     destroy_pass(&s->data);
     destroy_pass(&s->grad);
     mem_free(s->no_bias);
-    op_destroy(&s->gemm);
+    op_destroy(&s->own_plan);
 }
 
-static int plan_gemm(struct conv *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
-                     struct op_plan *p, struct err *e)
+static int plan_own(struct conv *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
+                    struct op_plan *p, struct err *e)
 {
-    TRY(conv_as_gemm.plan(be, d, out, &s->gemm, e));
-    p->scratch_bytes = s->gemm.scratch_bytes;
-    p->weight_bytes = s->gemm.weight_bytes;
-    p->fused = s->gemm.fused;
+    TRY(s->own->plan(be, d, out, &s->own_plan, e));
+    p->scratch_bytes = s->own_plan.scratch_bytes;
+    p->weight_bytes = s->own_plan.weight_bytes;
+    p->fused = s->own_plan.fused;
     return OK;
+}
+
+/* oneDNN's code computes directly; version 2 has Winograd's algorithm as well, version 3 no longer. The
+ * choice may not depend on timing: results would change from run to run. Two cores of a Zen 4, batch 150,
+ * GFLOP/s of the passes forward, data and weights, counted as if direct:
+ *
+ *   3x3 on      conv_winograd   2.6, Winograd   2.6, direct
+ *   64x32x32    514 514 537     556 555 433     238 238 197
+ *   128x16x16   612 615 620     593 591 414     249 249 223
+ *   256x8x8     599 595 607     635 626 613     269 265 228
+ *   512x4x4     649 646 655     631 624 590     327 309 218
+ *
+ * With fewer than 64 channels, as in a first layer, transforming costs more than it saves. */
+static const struct linear_ops *own(const struct linear_desc *d, const struct tensor *out)
+{
+    if (conv_as_gemm_fits(d, out)) return &conv_as_gemm;
+    return conv_winograd_fits(d, out) ? &conv_winograd : NULL;
 }
 
 static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
@@ -196,7 +181,8 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     TRY(op_plan_init(p, sizeof(struct conv), e));
     struct conv *s = p->self;
     p->release = release;
-    if (conv_as_gemm_fits(d, out)) return plan_gemm(s, be, d, out, p, e);
+    s->own = own(d, out);
+    if (s->own) return plan_own(s, be, d, out, p, e);
     s->cpu = cpu_of(be);
     s->in = *d->in;
     s->out = *out;
@@ -231,14 +217,14 @@ static int reorder_weights(const struct cpu *cpu, const struct layout *from, con
 static int pack(const struct op_plan *p, const real *host, void *w)
 {
     const struct conv *s = p->self;
-    if (s->gemm.self) return conv_as_gemm.pack(&s->gemm, host, w);
+    if (s->own) return s->own->pack(&s->own_plan, host, w);
     return reorder_weights(s->cpu, NULL, host, p->weights, w);
 }
 
 static int unpack(const struct op_plan *p, const void *w, real *host)
 {
     const struct conv *s = p->self;
-    if (s->gemm.self) return conv_as_gemm.unpack(&s->gemm, w, host);
+    if (s->own) return s->own->unpack(&s->own_plan, w, host);
     return reorder_weights(s->cpu, p->weights, w, NULL, host);
 }
 
@@ -254,7 +240,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    const real *bias, void *y)
 {
     const struct conv *s = p->self;
-    if (s->gemm.self) return conv_as_gemm.forward(&s->gemm, context, x, w, bias, y);
+    if (s->own) return s->own->forward(&s->own_plan, context, x, w, bias, y);
     x = operand_in(s, &s->forward.a, x, context->scratch);
     return primitive_run(&s->forward.run, (const void *[]){ x, w, bias ? bias : s->no_bias, y },
                          context->scratch);
@@ -292,7 +278,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct conv *s = p->self;
-    if (s->gemm.self) return conv_as_gemm.backward(&s->gemm, context, x, w, gy, gx, gw, gbias);
+    if (s->own) return s->own->backward(&s->own_plan, context, x, w, gy, gx, gw, gbias);
     if (gx) TRY(backward_x(s, w, gy, gx, context->scratch));
     if (gw) TRY(backward_w(s, x, gy, gw, context->add, context->scratch));
     if (gbias) {

@@ -334,7 +334,7 @@ int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *
     memory_desc_t x = tensor_with(&m.status, c->in, tag), y = tensor_with(&m.status, c->out, tag),
                   b = vector(&m.status, (size_t)c->out.c), own = c->weights ? NULL : weights_of(&m.status, c);
     const_memory_desc_t w = c->weights ? c->weights->weights : own;
-    dnnl_alg_kind_t alg = c->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
+    dnnl_alg_kind_t alg = dnnl_convolution_direct;
     /* Rows and columns that no window reaches are cut off by less padding behind, or negative padding. */
     dnnl_dim_t sy = c->stride_y, sx = c->stride_x, extent = (dnnl_dim_t)(c->size - 1) * c->dilation + 1;
     dnnl_dims_t stride = { sy, sx }, between = { c->dilation - 1, c->dilation - 1 },

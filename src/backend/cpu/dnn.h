@@ -39,7 +39,6 @@ enum pass_kind { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS };
 struct dnn_conv {
     struct shape in, out;
     int size, dilation, stride_y, stride_x, pad, groups;
-    int winograd;                 /* oneDNN may choose it */
     enum act act;                 /* forward: applied to the result */
     int any;                      /* oneDNN chooses the layouts of x and y; else they are dense */
     const struct layout *weights; /* NULL: oneDNN chooses */
