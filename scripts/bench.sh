@@ -2,7 +2,10 @@
 # make bench: what training costs here, alone and next to PyTorch and Debian's darknet. One table, and at its end
 # lines "bench NAME VALUE UNIT" for programs (also in build/bench/bench.txt).
 #
-#   scripts/bench.sh [speed|itra|loader|decode|torch|darknet|ceiling]...      default: all that this machine can run
+#   scripts/bench.sh [speed|growth|itra|loader|decode|torch|rivals|darknet|ceiling]...      default: all that this machine can run
+#
+# torch is Debian's PyTorch; rivals the one in build/torch (scripts/deps.sh rivals: gigabytes), in fp32 and bf16, eager and
+# compiled.
 #
 # Environment: THREADS (2); REPEATS (5), the rounds of a comparison, ten times as many for the small net; CEILING and
 # CEILING_LISTS, a program that runs the bare operations of a net in the library, and the folder with a list of them
@@ -26,7 +29,8 @@ die() {
 
 . scripts/contenders.inc
 
-cfg_of() { # cfg_of NET
+cfg_of() { # cfg_of NET: or $cfg, where it is set
+    [ -z "${cfg:-}" ] || { echo "$cfg"; return; }
     case $1 in
     lenet) echo cfg/fmnist-lenet.cfg ;;
     *) echo "cfg/cifar10-$1.cfg" ;;
@@ -43,8 +47,10 @@ rounds_of() { # rounds_of NET: the small net's steps are short, so it takes more
 ours() { # ours SLOT NET [SECTION.KEY=VALUE]...
     slot=$1 net=$2
     shift 2
-    "start_$slot" "$bin/step" "$(cfg_of "$net")" "$threads" "$@"
+    "start_$slot" "$bin/step" -precision "$precision" "$(cfg_of "$net")" "$threads" "$@"
 }
+precision=fp32
+has_bf16() { grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; }
 
 report() { # report NAME VALUE UNIT TEXT
     printf '  %-62s %10s %s\n' "$4" "$2" "$3"
@@ -71,6 +77,36 @@ part_speed() {
         report "$net.memory" "$(peak_mib "$pa")" MiB "$net: peak resident memory"
         report "$net.planned" "$(calc %.0f "$planned")" MiB "$net: planned (darknet ops)"
         stop_a
+    done
+}
+
+# One step alone: images per second, and the memory that it takes.
+alone() { # alone NAME NET TEXT [SECTION.KEY=VALUE]...
+    name=$1 net=$2 text=$3
+    shift 3
+    ours a "$net" itra.lambda=0 "$@"
+    i=0
+    while [ "$i" -lt 3 ]; do
+        turn_a
+        echo "$time_a"
+        i=$((i + 1))
+    done >"$pipes/rounds"
+    report "$name.images" "$(calc %.1f "1 / $(median '$1' "$pipes/rounds")")" images/s "$text"
+    report "$name.memory" "$(peak_mib "$pa")" MiB "$text: peak resident memory"
+    stop_a
+}
+
+# A width is a copy of the cfg whose hidden layers have so many filters.
+part_growth() {
+    title "growth: resnet18, training step"
+    for batch in 16 64 256 1024; do
+        alone "growth.batch$batch" resnet18 "batch $batch" net.batch=$batch net.subdivisions=1
+    done
+    for width in 1/4 2; do
+        awk -F= -v by="$width" 'BEGIN { split(by, f, "/"); k = f[1] / (f[2] ? f[2] : 1) }
+            /^filters *=/ { print "filters=" $2 * k; next } { print }' "$(cfg_of resnet18)" >"$pipes/wide.cfg"
+        wide=$(echo "$width" | tr / _)
+        cfg=$pipes/wide.cfg alone "growth.width$wide" resnet18 "width $width, batch 150"
     done
 }
 
@@ -112,6 +148,19 @@ part_torch() {
     for net in $nets; do
         OMP_NUM_THREADS=$threads against torch "$net" "$(rounds_of "$net")" $python tests/bench/torch_step.py "$net" 150 "$threads"
     done
+}
+
+part_rivals() {
+    title "PyTorch $(build/torch/bin/python -c 'import torch; print(torch.__version__)'), channels_last, batch 150"
+    for precision in fp32 $(if has_bf16; then echo bf16; fi); do
+        for net in $nets; do
+            for how in eager compile; do
+                OMP_NUM_THREADS=$threads against "torch.$precision.$how" "$net" "$(rounds_of "$net")" build/torch/bin/python \
+                    tests/bench/torch_step.py "$net" 150 "$threads" --precision "$precision" --$how
+            done
+        done
+    done
+    precision=fp32
 }
 
 part_darknet() {
@@ -190,11 +239,12 @@ part_decode() {
 possible() { # possible PART: or says why not
     case $1 in
     torch) $python -c 'import torch' 2>/dev/null || echo "python3-torch is not installed" ;;
+    rivals) [ -e build/torch ] || echo "scripts/deps.sh rivals has not been run" ;;
     darknet) [ -e $darknet/libdarknet.so ] || echo "Debian's darknet is not installed" ;;
     ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LISTS:-}" ] || echo "CEILING and CEILING_LISTS are not set" ;;
     decode) scripts/deps.sh turbojpeg opencv >/dev/null 2>&1 || echo "libjpeg-turbo and OpenCV are not installed" ;;
-    speed | itra | loader) ;;
-    *) echo "no such part: expected speed, itra, loader, decode, torch, darknet or ceiling" ;;
+    speed | growth | itra | loader) ;;
+    *) echo "no such part: expected speed, growth, itra, loader, decode, torch, rivals, darknet or ceiling" ;;
     esac
 }
 
@@ -209,7 +259,7 @@ trap '' PIPE
 
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores, $threads threads, medians of $repeats;" \
     "load at the start: $(cut -d' ' -f1 /proc/loadavg)"
-[ $# -gt 0 ] || set -- speed loader decode itra torch darknet ceiling
+[ $# -gt 0 ] || set -- speed growth loader decode itra torch rivals darknet ceiling
 for part in "$@"; do
     why=$(possible "$part")
     if [ -n "$why" ]; then

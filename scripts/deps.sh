@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh SET..., as in `packages` below.
 # Asks nothing; needs root or sudo only when something is missing. What a system may lack and the tests do without, they skip:
-# `optional`. onednn3 also puts oneDNN 3 into build/onednn3, for a system whose package is oneDNN 2: make ONEDNN_ROOT=build/onednn3
+# `optional`. From Python's registry come onednn3, oneDNN 3 in build/onednn3 for a system whose package is oneDNN 2 (make
+# ONEDNN_ROOT=build/onednn3), and rivals, today's PyTorch in build/torch for make bench.
 set -eu
 
 packages() {
@@ -10,6 +11,7 @@ packages() {
     test) echo libdnnl-dev libstb-dev zlib1g-dev libcmocka-dev darknet dataset-fashion-mnist python3 ;;
     data) echo dataset-fashion-mnist ;;
     demo) echo libdnnl-dev libstb-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox ;;
+    rivals) echo python3-venv g++ ;;
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
     opencv) echo libopencv-imgcodecs-dev libopencv-videoio-dev g++ ;;
@@ -67,14 +69,21 @@ if [ -n "$want" ]; then
     echo "installing: $want"
     quietly "$want" $root apt-get install -y -qq --no-install-recommends $want
 fi
-case " $* " in
-*" onednn3 "*)
-    [ ! -e build/onednn3 ] || exit 0
-    echo "installing: oneDNN 3 into build/onednn3"
+# wheels FOLDER PACKAGE...: a virtual environment build/FOLDER with these, whole or not at all
+wheels() {
+    folder=build/$1
+    shift
+    [ ! -e "$folder" ] || return 0
+    echo "installing: $* into $folder"
     mkdir -p build
-    rm -rf build/onednn3.new
-    quietly "oneDNN 3" python3 -m venv build/onednn3.new
-    quietly "oneDNN 3" build/onednn3.new/bin/pip install -q onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
-    mv build/onednn3.new build/onednn3 # whole or not at all
-    ;;
-esac
+    rm -rf "$folder.new"
+    quietly "$*" python3 -m venv "$folder.new"
+    quietly "$*" "$folder.new/bin/pip" install -q "$@"
+    mv "$folder.new" "$folder"
+}
+for s in "$@"; do
+    case $s in
+    onednn3) wheels onednn3 onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0 ;;
+    rivals) wheels torch torch numpy ;;
+    esac
+done

@@ -1,6 +1,7 @@
 """PyTorch as a contender (the protocol is in step.c): the nets of tests/torch/nets.py, channels_last.
 
-    torch_step.py resnet18|vgg13|mobilenetv2|lenet BATCH THREADS [--device cpu|cuda] [--precision fp32|tf32|bf16] [--compile]
+    torch_step.py resnet18|vgg13|mobilenetv2|lenet BATCH THREADS [--device cpu|cuda] [--precision fp32|tf32|bf16]
+                  [--compile|--eager]
 
 bf16 is PyTorch's usual one: autocast, weights and optimiser in float. On a GPU its convolutions are chosen by measurement, as
 ours are, and data lies on the device.
@@ -26,6 +27,7 @@ def arguments():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "tf32", "bf16"))
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--eager", action="store_false", dest="compile")
     return parser.parse_args()
 
 
