@@ -83,7 +83,7 @@ static const struct flag flags[] = {
     { "gpus", FLAG_GPU, 0, NETS, "N", "the same" },
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "compute on the CPU" },
     { "precision", FLAG_TEXT, AT(precision), NETS, "WORD",
-      "fp32, or on a GPU tf32 or bf16 (precision= of [net])" },
+      "fp32, bf16, or on a GPU tf32 (precision= of [net])" },
     { "deterministic", FLAG_SWITCH, AT(deterministic), COMPUTES, NULL,
       "the same bits from run to run (CPU: always; GPU: slower)" },
     { "eager", FLAG_SWITCH, AT(eager), CMD_TRAIN, NULL,

@@ -79,7 +79,8 @@ const struct key net_config_keys[] = {
         net_config, init, START_DARKNET, starts,
         "initial weights; pytorch: uniform in +-1/sqrt(fan-in), biases too (stock Darknet ignores this key)"),
     WORD_KEY(net_config, precision, PRECISION_FP32, precision_names,
-             "what the net computes in: tf32 and bf16 on GPUs only (stock Darknet ignores this key)"),
+             "what the net computes in: bf16 on processors and GPUs that have it, tf32 on GPUs (stock "
+             "Darknet ignores this key)"),
     REAL_KEY(
         net_config, bn_momentum, 0.01, 0, 1,
         "momentum of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
@@ -141,16 +142,18 @@ int net_read_cfg(struct cfg **cfg, const char *path, const char *const *set, con
 static int check_precision(const struct net_config *c, struct cfg *cfg, const struct backend *be,
                            struct err *e)
 {
-    int p = c->precision, line = 0;
+    int p = c->precision, line = 0, n = 0;
+    char known[40] = "";
     if (be->ops->precisions & 1u << p) return OK;
+    for (int i = 0; i < PRECISION_COUNT; i++)
+        if (be->ops->precisions & 1u << i)
+            n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", n ? " or " : "", precision_names[i]);
     cfg_find(&cfg->section[0], "precision", &line);
     const char *what = precision_names[p], *device = be->ops->name;
     if (!line) /* from the command line, or a caller */
-        return fail(e, E_CFG, "precision %s: device %s computes in fp32 only: %s needs a GPU", what, device,
-                    what);
+        return fail(e, E_CFG, "precision %s: device %s computes in %s", what, device, known);
     return fail_at(e, E_CFG, cfg->path, line,
-                   "[net] precision=%s: device %s computes in fp32 only: use a GPU, or -precision fp32", what,
-                   device);
+                   "[net] precision=%s: device %s computes in %s: try -precision fp32", what, device, known);
 }
 
 void config_note_training(const struct net_config *c, const char *path, const struct notes *notes)

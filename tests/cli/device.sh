@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.inc"
 make_data
 make_cfg good.cfg
-sed 's/^\[net\]$/&\nprecision=bf16/' good.cfg >rounded.cfg
+sed 's/^\[net\]$/&\nprecision=tf32/' good.cfg >rounded.cfg
 
 # says WHAT WORDS COMMAND...: fails with one line, which fits the regular expression.
 says() {
@@ -31,9 +31,9 @@ everywhere() {
     opens "several GPUs and none: none" -gpus 0,1 -nogpu
     says "no GPU and one" "-nogpu contradicts -device cuda:0" ops good.cfg -nogpu -device cuda:0
     says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
-    says "a precision that ref does not have" "precision bf16: device ref computes in fp32 only: bf16 needs a GPU$" ops good.cfg -device ref -precision bf16
-    says "a precision that the CPU does not have" "computes in fp32 only" ops good.cfg -nogpu -precision tf32
-    says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: use a GPU, or -precision fp32$" ops rounded.cfg -nogpu
+    says "a precision that ref does not have" "precision bf16: device ref computes in fp32$" ops good.cfg -device ref -precision bf16
+    says "a precision that the CPU does not have" "device cpu computes in fp32 or bf16$" ops good.cfg -nogpu -precision tf32
+    says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: try -precision fp32$" ops rounded.cfg -nogpu
     says "a number that no device has" "expected a number after ':'" ops good.cfg -device ref:4294967296
     says "a device that only begins like one" "'c' is not one of those built in" ops good.cfg -device c
     says "a misspelt flag" "did you mean -deterministic" ops good.cfg -determinstic

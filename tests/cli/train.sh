@@ -116,6 +116,22 @@ for device in $devices; do
     check "$device: validation does not disturb training" cmp p/plain_final.weights v/plain_final.weights
 done
 
+# ---- bfloat16, where the processor has it ----
+case $devices in
+*cpu*)
+    if run bf16 itra.cfg -device cpu -precision bf16; then
+        check "bf16: other bytes than fp32" differ bf16/itra_final.weights itra/itra_final.weights
+        run again itra.cfg -device cpu -precision bf16 -workers 3
+        check "bf16: the same bytes again" same_final bf16 again itra
+        run half itra.cfg -device cpu -precision bf16 -set net.max_batches=9
+        run half itra.cfg -device cpu -precision bf16 -resume half/itra_last.state
+        check "bf16: resumed = uninterrupted" same_final bf16 half itra
+    else
+        check "bf16: a processor without it is told" grep -q 'which bf16 needs: try -precision fp32$' bf16.err
+    fi
+    ;;
+esac
+
 # ---- resumption ----
 for cfg in plain itra memory every adam; do
     run "whole-$cfg" $cfg.cfg

@@ -221,7 +221,7 @@ static void errors_come_back_as_text(void **state)
     const dn_options precise = { .precision = "bf61" };
     refused(dn_open(&n, path("a.cfg"), &precise, &e), DN_CFG, "did you mean bf16?");
     const dn_options rounded = { .device = "ref", .precision = "bf16" };
-    refused(dn_open(&n, path("a.cfg"), &rounded, &e), DN_CFG, "device ref computes in fp32 only");
+    refused(dn_open(&n, path("a.cfg"), &rounded, &e), DN_CFG, "device ref computes in fp32");
     const dn_options exact = { .device = "ref", .precision = "fp32", .deterministic = 1 };
     ok(dn_open(&n, path("a.cfg"), &exact, &e));
     dn_close(n);

@@ -10,8 +10,13 @@
     X(ACT_RELU)                                                                                              \
     X(ACT_RELU6)                                                                                             \
     X(ACT_LEAKY)                                                                                             \
-    X(ACT_RELIE) X(ACT_RAMP) X(ACT_LOGISTIC) X(ACT_LOGGY) X(ACT_TANH) X(ACT_ELU) X(ACT_SELU) X(ACT_GELU)     \
-        X(ACT_SWISH) X(ACT_MISH) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN) X(ACT_LHTAN) X(ACT_STAIR)
+    X(ACT_RELIE)                                                                                             \
+    X(ACT_RAMP)                                                                                              \
+    X(ACT_LOGISTIC)                                                                                          \
+    X(ACT_LOGGY)                                                                                             \
+    X(ACT_TANH)                                                                                              \
+    X(ACT_ELU) X(ACT_SELU) X(ACT_GELU) X(ACT_SWISH) X(ACT_MISH) X(ACT_HARD_MISH) X(ACT_PLSE) X(ACT_HARDTAN)  \
+        X(ACT_LHTAN) X(ACT_STAIR)
 #define CASE(A, statement)                                                                                   \
     case A:                                                                                                  \
         _Pragma("omp simd") for (size_t i = 0; i < n; i++) statement;                                        \
@@ -58,38 +63,51 @@ void act_grad(enum act act, size_t n, const float *z, const float *gy, float *gx
 
 struct elements {
     enum act act;
-    const float *from, *gy;
-    float *to;
+    int bf16;
+    const void *from, *gy;
+    void *to;
     int add;
 };
 
 static void map_part(void *ctx, size_t from, size_t to)
 {
     const struct elements *k = ctx;
-    act_map(k->act, to - from, k->from + from, k->to + from);
+    float in[PIECE], out[PIECE];
+    for (size_t at = from; at < to; at += PIECE) {
+        size_t n = min_size(PIECE, to - at);
+        float *y = piece_place(k->to, at, k->bf16, out);
+        act_map(k->act, n, piece_get(k->from, at, n, k->bf16, in), y);
+        piece_put(k->to, at, n, k->bf16, y);
+    }
 }
 
-void act_map_all(const struct cpu *cpu, enum act act, size_t n, const float *x, float *y)
+void act_map_all(const struct cpu *cpu, enum act act, size_t n, int bf16, const void *x, void *y)
 {
-    struct elements k = { .act = act, .from = x, .to = y };
+    struct elements k = { .act = act, .bf16 = bf16, .from = x, .to = y };
     if (act != ACT_LINEAR || x != y) parallel_for(cpu, n, PIECE, map_part, &k);
 }
 
 static void grad_part(void *ctx, size_t from, size_t to)
 {
     const struct elements *k = ctx;
-    float piece[PIECE];
+    float z[PIECE], gy[PIECE], gx[PIECE], piece[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = min_size(PIECE, to - at);
-        act_grad(k->act, n, k->from + at, k->gy + at, k->add ? piece : k->to + at);
-        if (k->add) accumulate(n, piece, k->to + at);
+        float *out = piece_place(k->to, at, k->bf16, gx);
+        act_grad(k->act, n, piece_get(k->from, at, n, k->bf16, z), piece_get(k->gy, at, n, k->bf16, gy),
+                 k->add ? piece : out);
+        if (k->add) {
+            if (k->bf16) piece_get(k->to, at, n, 1, out);
+            accumulate(n, piece, out);
+        }
+        piece_put(k->to, at, n, k->bf16, out);
     }
 }
 
-void act_grad_all(const struct cpu *cpu, enum act act, size_t n, const float *z, const float *gy, float *gx,
-                  int add)
+void act_grad_all(const struct cpu *cpu, enum act act, size_t n, int bf16, const void *z, const void *gy,
+                  void *gx, int add)
 {
-    struct elements k = { act, z, gy, gx, add };
+    struct elements k = { act, bf16, z, gy, gx, add };
     if (act != ACT_LINEAR || add || gx != gy) parallel_for(cpu, n, PIECE, grad_part, &k);
 }
 
@@ -154,10 +172,11 @@ static int plan(struct backend *be, const struct act_desc *d, struct tensor *out
     s->rows_back = (size_t)d->rows_back;
     if (!dnn_eltwise_known(s->act)) return OK;
     size_t back = s->rows_back * s->format.row;
-    TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * s->format.row, PASS_FORWARD, e));
-    if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, back, PASS_DATA, e));
+    int bf16 = s->format.bf16;
+    TRY(dnn_eltwise(&s->run, s->cpu, s->act, s->rows * s->format.row, bf16, PASS_FORWARD, e));
+    if (d->train) TRY(dnn_eltwise(&s->back, s->cpu, s->act, back, bf16, PASS_DATA, e));
     scratch_reserve(&p->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
-    if (d->train) s->at_gx = scratch_reserve(&p->scratch_bytes, back * sizeof(float));
+    if (d->train) s->at_gx = scratch_reserve(&p->scratch_bytes, format_bytes(&s->format, back));
     return OK;
 }
 
@@ -167,7 +186,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     if (s->run.handle)
         TRY(primitive_run(&s->run, (const void *[]){ x, y }, context->scratch));
     else
-        act_map_all(s->cpu, s->act, s->rows * s->format.row, x, y);
+        act_map_all(s->cpu, s->act, s->rows * s->format.row, s->format.bf16, x, y);
     if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->format, s->rows, y);
     return OK;
 }
@@ -179,12 +198,12 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     size_t n = s->rows_back * s->format.row;
     const void *z = act_from_output(s->act) ? y : x;
     if (!s->back.handle) {
-        act_grad_all(s->cpu, s->act, n, z, gy, gx, add);
+        act_grad_all(s->cpu, s->act, n, s->format.bf16, z, gy, gx, add);
         return OK;
     }
     void *to = add ? scratch_at(context->scratch, s->at_gx) : gx;
     TRY(primitive_run(&s->back, (const void *[]){ z, gy, to }, context->scratch));
-    if (add) accumulate_all(s->cpu, n, to, gx);
+    if (add) format_reorder(s->cpu, s->rows_back, &s->format, to, &s->format, gx, 1);
     return OK;
 }
 

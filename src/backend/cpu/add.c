@@ -42,9 +42,10 @@ static int plan(struct backend *be, const struct add_desc *d, struct tensor *out
                        .of_b = format_of(b, d->b->layout),
                        .same_shape = a.c == b.c && a.h == b.h && a.w == b.w };
     s->reorder_b = s->same_shape && !format_same(a, d->a->layout, d->b->layout);
-    if (s->reorder_b) s->at_b = scratch_reserve(&p->scratch_bytes, numbers(s, s->rows) * sizeof(float));
+    if (s->reorder_b)
+        s->at_b = scratch_reserve(&p->scratch_bytes, format_bytes(&s->of_a, numbers(s, s->rows)));
     if (!s->same_shape && d->train && d->act != ACT_LINEAR)
-        s->at_g = scratch_reserve(&p->scratch_bytes, numbers(s, s->rows_back) * sizeof(float));
+        s->at_g = scratch_reserve(&p->scratch_bytes, format_bytes(&s->of_a, numbers(s, s->rows_back)));
     p->fused = 1;
     return OK;
 }
@@ -70,8 +71,8 @@ CPU_CLONES static void put_scaled(size_t n, float factor, const float *x, float 
 
 struct elements {
     const struct add *s;
-    const float *a, *b, *gy;
-    float *y, *ga, *gb; /* y: written forward, read backward */
+    const void *a, *b, *gy;
+    void *y, *ga, *gb; /* y: written forward, read backward */
     int add_b;
 };
 
@@ -79,38 +80,51 @@ static void forward_part(void *ctx, size_t from, size_t to)
 {
     const struct elements *k = ctx;
     const struct add *s = k->s;
+    int bf16 = s->of_a.bf16;
+    float a[PIECE], b[PIECE], out[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = min_size(PIECE, to - at);
-        add_scaled(n, s->alpha, k->a + at, s->beta, k->b + at, k->y + at);
-        act_map(s->desc.act, n, k->y + at, k->y + at);
+        float *y = piece_place(k->y, at, bf16, out);
+        add_scaled(n, s->alpha, piece_get(k->a, at, n, bf16, a), s->beta, piece_get(k->b, at, n, bf16, b), y);
+        act_map(s->desc.act, n, y, y);
+        piece_put(k->y, at, n, bf16, y);
     }
+}
+
+static void put_piece(void *to, size_t at, size_t n, int bf16, float factor, const float *g, int add)
+{
+    float piece[PIECE], *out = piece_place(to, at, bf16, piece);
+    if (bf16 && add) piece_get(to, at, n, 1, piece);
+    put_scaled(n, factor, g, out, add);
+    piece_put(to, at, n, bf16, out);
 }
 
 static void backward_part(void *ctx, size_t from, size_t to)
 {
     const struct elements *k = ctx;
     const struct add *s = k->s;
-    float g[PIECE];
+    int bf16 = s->of_a.bf16;
+    float g[PIECE], y[PIECE], gy[PIECE];
     for (size_t at = from; at < to; at += PIECE) {
         size_t n = min_size(PIECE, to - at);
-        act_grad(s->desc.act, n, k->y + at, k->gy + at, g);
-        if (k->ga) put_scaled(n, s->alpha, g, k->ga + at, s->desc.add_a);
-        if (k->gb) put_scaled(n, s->beta, g, k->gb + at, k->add_b);
+        act_grad(s->desc.act, n, piece_get(k->y, at, n, bf16, y), piece_get(k->gy, at, n, bf16, gy), g);
+        if (k->ga) put_piece(k->ga, at, n, bf16, s->alpha, g, s->desc.add_a);
+        if (k->gb) put_piece(k->gb, at, n, bf16, s->beta, g, k->add_b);
     }
 }
 
-static void forward_same(const struct add *s, const float *a, const float *b, float *y, void *scratch)
+static void forward_same(const struct add *s, const void *a, const void *b, void *y, void *scratch)
 {
-    float *reordered = scratch_at(scratch, s->at_b);
+    void *reordered = scratch_at(scratch, s->at_b);
     struct elements k = { .s = s, .a = a, .b = s->reorder_b ? reordered : b, .y = y };
     if (s->reorder_b) format_reorder(s->cpu, s->rows, &s->of_b, b, &s->of_a, reordered, 0);
     parallel_for(s->cpu, numbers(s, s->rows), PIECE, forward_part, &k);
 }
 
-static void backward_same(const struct add *s, const float *y, const float *gy, float *ga, float *gb,
+static void backward_same(const struct add *s, const void *y, const void *gy, void *ga, void *gb,
                           void *scratch)
 {
-    struct elements k = { .s = s, .y = (float *)y, .gy = gy, .ga = ga, .gb = gb, .add_b = s->desc.add_b };
+    struct elements k = { .s = s, .y = (void *)y, .gy = gy, .ga = ga, .gb = gb, .add_b = s->desc.add_b };
     int reorder = s->reorder_b && gb;
     if (reorder) k.gb = scratch_at(scratch, s->at_b), k.add_b = 0;
     parallel_for(s->cpu, numbers(s, s->rows_back), PIECE, backward_part, &k);
@@ -122,8 +136,8 @@ static void backward_same(const struct add *s, const float *y, const float *gy, 
 /* to = keep * to + factor * from, for the elements of a and b that meet. */
 struct overlap {
     const struct add *s;
-    float *to;
-    const float *from;
+    void *to;
+    const void *from;
     float keep, factor;
     int to_b, from_b; /* whether that side is in b rather than in a */
 };
@@ -134,45 +148,44 @@ static void overlap_rows(void *ctx, size_t first, size_t last)
     const struct add *s = k->s;
     size_t width = min_size(s->a_width, s->b_width), channels = min_size(s->of_a.c, s->of_b.c),
            pixels = min_size(s->of_a.hw, s->of_b.hw);
+    int to_bf16 = k->to_b ? s->of_b.bf16 : s->of_a.bf16, from_bf16 = k->from_b ? s->of_b.bf16 : s->of_a.bf16;
     for (size_t n = first; n < last; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t p = 0; p < pixels; p++) {
                 size_t row = p / width, col = p % width;
                 size_t a = format_at(&s->of_a, n, c, (row * s->a_width + col) * s->up);
                 size_t b = format_at(&s->of_b, n, c, (row * s->b_width + col) * s->down);
-                float *to = k->to + (k->to_b ? b : a);
-                *to = k->keep * *to + k->factor * k->from[k->from_b ? b : a];
+                size_t to = k->to_b ? b : a;
+                float f = element(k->from, k->from_b ? b : a, from_bf16);
+                put_element(k->to, to, to_bf16, k->keep * element(k->to, to, to_bf16) + k->factor * f);
             }
 }
 
-static void forward_overlap(const struct add *s, const float *a, const float *b, float *y)
+static void forward_overlap(const struct add *s, const void *a, const void *b, void *y)
 {
     struct overlap k = { s, y, b, s->alpha, s->beta, 0, 1 };
-    if (y != a) memcpy(y, a, numbers(s, s->rows) * sizeof *y);
+    if (y != a) memcpy(y, a, format_bytes(&s->of_a, numbers(s, s->rows)));
     parallel_for(s->cpu, s->rows, 1, overlap_rows, &k);
-    act_map_all(s->cpu, s->desc.act, numbers(s, s->rows), y, y);
+    act_map_all(s->cpu, s->desc.act, numbers(s, s->rows), s->of_a.bf16, y, y);
 }
 
-static void backward_overlap(const struct add *s, const float *y, const float *gy, float *ga, float *gb,
+static void backward_overlap(const struct add *s, const void *y, const void *gy, void *ga, void *gb,
                              void *scratch)
 {
     size_t n = numbers(s, s->rows_back);
     if (s->desc.act != ACT_LINEAR) {
-        float *g = scratch_at(scratch, s->at_g);
-        act_grad_all(s->cpu, s->desc.act, n, y, gy, g, 0);
+        void *g = scratch_at(scratch, s->at_g);
+        act_grad_all(s->cpu, s->desc.act, n, s->of_a.bf16, y, gy, g, 0);
         gy = g;
     }
     if (ga) {
         struct overlap k = { s, ga, gy, 1, s->alpha - 1, 0, 0 };
-        if (s->desc.add_a)
-            accumulate_all(s->cpu, n, gy, ga);
-        else
-            memcpy(ga, gy, n * sizeof *ga);
+        format_reorder(s->cpu, s->rows_back, &s->of_a, gy, &s->of_a, ga, s->desc.add_a);
         if (s->alpha != 1) parallel_for(s->cpu, s->rows_back, 1, overlap_rows, &k);
     }
     if (gb) {
         struct overlap k = { s, gb, gy, 1, s->beta, 1, 0 };
-        if (!s->desc.add_b) memset(gb, 0, s->rows_back * s->of_b.row * sizeof *gb);
+        if (!s->desc.add_b) memset(gb, 0, format_bytes(&s->of_b, s->rows_back * s->of_b.row));
         parallel_for(s->cpu, s->rows_back, 1, overlap_rows, &k);
     }
 }

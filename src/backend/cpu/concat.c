@@ -16,7 +16,7 @@ static int plan(struct backend *be, const struct concat_desc *d, struct tensor *
 {
     const struct layout *first = d->in[0]->layout;
     TRY(op_plan_init(p, sizeof(struct concat) + (size_t)d->nin * sizeof(struct memory_format), e));
-    TRY(format_tensor(out, format_layout(out->shape, first ? first->block : 1), e));
+    TRY(format_tensor(out, format_layout(out->shape, format_block(first), format_bf16(first)), e));
     struct concat *s = p->self;
     s->cpu = cpu_of(be);
     s->rows = (size_t)out->shape.n;
@@ -35,7 +35,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     struct view to = { s->out, 0, y };
     for (int i = 0; i < s->nin; i++) {
         size_t part = s->in[i].c / s->groups;
-        struct view from = { s->in[i], s->group * part, (float *)x[i] };
+        struct view from = { s->in[i], s->group * part, (void *)x[i] };
         format_copy(s->cpu, &to, &from, s->rows, part, 0);
         to.at += part;
     }
@@ -47,11 +47,12 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     void *const *gx, const int *add)
 {
     const struct concat *s = p->self;
-    struct view from = { s->out, 0, (float *)gy };
+    struct view from = { s->out, 0, (void *)gy };
     for (int i = 0; i < s->nin; i++) {
         size_t part = s->in[i].c / s->groups;
         struct view to = { s->in[i], s->group * part, gx[i] };
-        if (gx[i] && !add[i] && s->groups > 1) memset(gx[i], 0, s->rows_back * s->in[i].row * sizeof(float));
+        if (gx[i] && !add[i] && s->groups > 1)
+            memset(gx[i], 0, format_bytes(&s->in[i], s->rows_back * s->in[i].row));
         if (gx[i]) format_copy(s->cpu, &to, &from, s->rows_back, part, add[i]);
         if (gx[i] && !add[i]) format_pad(s->cpu, &s->in[i], s->rows_back, gx[i]);
         from.at += part;

@@ -3,18 +3,10 @@
 #include "dense.h"
 #include "dnn.h"
 
-/* A tensor that a primitive reads or writes. */
-struct operand {
-    struct memory_format have, want; /* as it lies in memory, and as the primitive wants it */
-    size_t rows;
-    int reorder; /* through a copy in scratch */
-    size_t at;   /* in scratch */
-};
-
 struct pass {
-    struct primitive run; /* not made where the pass is not wanted */
-    struct operand a, b;  /* forward: x; data: gy and gx; weights: x and gy */
-    struct layout weights;
+    struct primitive run;     /* not made where the pass is not wanted */
+    struct operand a, b;      /* forward: x; data: gy and gx; weights: x and gy */
+    struct layout weights;    /* as the primitive wants them, or makes their gradient */
     struct primitive reorder; /* of packed weights to these, or back; not made where they are the same */
     size_t at_weights;        /* in scratch: these weights, if reordered */
 };
@@ -24,25 +16,23 @@ struct conv {
     const struct linear_ops *own; /* code of ours instead of oneDNN's and all below, or NULL */
     struct op_plan own_plan;
     struct tensor in, out; /* shapes and layouts */
-    int rows_back, add_gx;
-    float *no_bias; /* zeros: the primitive always adds a bias */
+    int rows_back, add_gx, bf16;
+    struct layout packed; /* w and gw */
+    float *no_bias;       /* zeros: the primitive always adds a bias */
     struct pass forward, data, grad;
     size_t at_gw; /* in scratch: gw as packed, to be added */
 };
 
 /* ---- plan ---- */
 
-/* Describes argument `arg` of the primitive, so many rows of t. */
-static int bind(struct operand *o, struct tensor t, int rows, const struct primitive *p, int arg,
+/* Argument `arg` of the primitive is so many rows of t. */
+static int bind(struct operand *o, struct tensor t, int rows, const struct primitive *p, int arg, int bf16,
                 struct err *e)
 {
     const struct layout *want;
     t.shape.n = rows;
-    TRY(primitive_layout(p, arg, t.shape, &want, e));
-    *o = (struct operand){ .have = format_of(t.shape, t.layout),
-                           .want = format_of(t.shape, want),
-                           .rows = (size_t)rows,
-                           .reorder = !format_same(t.shape, t.layout, want) };
+    TRY(primitive_layout(p, arg, t.shape, bf16, &want, e));
+    *o = operand_of(&t, rows, want);
     return OK;
 }
 
@@ -50,15 +40,15 @@ static int bind_pass(struct conv *s, struct pass *p, struct err *e)
 {
     const struct primitive *run = &p->run;
     if (p == &s->data) {
-        TRY(bind(&p->a, s->out, s->rows_back, run, 0, e));
-        return bind(&p->b, s->in, s->rows_back, run, 2, e);
+        TRY(bind(&p->a, s->out, s->rows_back, run, 0, s->bf16, e));
+        return bind(&p->b, s->in, s->rows_back, run, 2, s->bf16, e);
     }
     if (p == &s->grad) {
-        TRY(bind(&p->a, s->in, s->rows_back, run, 0, e));
-        return bind(&p->b, s->out, s->rows_back, run, 1, e);
+        TRY(bind(&p->a, s->in, s->rows_back, run, 0, s->bf16, e));
+        return bind(&p->b, s->out, s->rows_back, run, 1, s->bf16, e);
     }
-    TRY(primitive_layout(run, 3, s->out.shape, &s->out.layout, e));
-    return bind(&p->a, s->in, s->in.shape.n, run, 0, e);
+    TRY(primitive_layout(run, 3, s->out.shape, s->bf16, &s->out.layout, e));
+    return bind(&p->a, s->in, s->in.shape.n, run, 0, s->bf16, e);
 }
 
 /* Makes the primitive, in the layouts that suit oneDNN best if memory_format.h has them. */
@@ -93,23 +83,29 @@ static int plan_forward(struct conv *s, struct dnn_conv c, const struct linear_d
 
 static int plan_backward(struct conv *s, struct dnn_conv c, const struct linear_desc *d, struct err *e)
 {
-    const struct layout *packed = &s->forward.weights;
     c.in.n = c.out.n = d->rows_back;
     c.weights = NULL;
     TRY(make_pass(s, &s->grad, c, PASS_WEIGHTS, e));
-    if (!dnn_same_weights(&s->grad.weights, packed))
-        TRY(dnn_reorder(&s->grad.reorder, s->cpu, &s->grad.weights, packed, e));
     if (!d->need_gx) return OK;
     TRY(make_pass(s, &s->data, c, PASS_DATA, e));
-    if (d->add_gx) s->data.b.reorder = 1;
-    if (!dnn_same_weights(&s->data.weights, packed))
-        TRY(dnn_reorder(&s->data.reorder, s->cpu, packed, &s->data.weights, e));
+    s->data.b.reorder |= d->add_gx; /* the primitive does not add */
     return OK;
 }
 
-static void reserve_operand(struct operand *o, size_t *end)
+/* Packed weights lie as forward wants them; but where they are trained beside bf16, as their gradient: in
+ * float. */
+static int plan_weights(struct conv *s, const struct linear_desc *d, struct err *e)
 {
-    if (o->reorder) o->at = scratch_reserve(end, o->want.row * o->rows * sizeof(float));
+    s->packed = s->forward.weights;
+    if (s->bf16 && d->train) s->packed = s->grad.weights;
+    if (s->bf16 && d->weights) s->packed = *d->weights;
+    if (!dnn_same_weights(&s->packed, &s->forward.weights))
+        TRY(dnn_reorder(&s->forward.reorder, s->cpu, &s->packed, &s->forward.weights, e));
+    if (s->grad.run.handle && !dnn_same_weights(&s->grad.weights, &s->packed))
+        TRY(dnn_reorder(&s->grad.reorder, s->cpu, &s->grad.weights, &s->packed, e));
+    if (s->data.run.handle && !dnn_same_weights(&s->packed, &s->data.weights))
+        TRY(dnn_reorder(&s->data.reorder, s->cpu, &s->packed, &s->data.weights, e));
+    return OK;
 }
 
 /* Passes run one after another, and so do the primitives of a pass: each uses scratch from its start. */
@@ -117,8 +113,8 @@ static size_t reserve_pass(struct pass *p)
 {
     size_t end = 0;
     scratch_reserve(&end, max_size(p->run.scratch_bytes, p->reorder.scratch_bytes));
-    reserve_operand(&p->a, &end);
-    reserve_operand(&p->b, &end);
+    operand_reserve(&p->a, &end);
+    operand_reserve(&p->b, &end);
     if (p->reorder.handle) p->at_weights = scratch_reserve(&end, dnn_weight_bytes(&p->weights));
     return end;
 }
@@ -177,21 +173,24 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                           .stride_x = d->stride_x,
                           .pad = d->pad,
                           .groups = d->groups,
-                          .weights = d->weights };
+                          .bf16 = be->precision == PRECISION_BF16,
+                          .weights = be->precision == PRECISION_BF16 ? NULL : d->weights };
     TRY(op_plan_init(p, sizeof(struct conv), e));
     struct conv *s = p->self;
     p->release = release;
-    s->own = own(d, out);
+    s->own = c.bf16 ? NULL : own(d, out);
     if (s->own) return plan_own(s, be, d, out, p, e);
     s->cpu = cpu_of(be);
     s->in = *d->in;
     s->out = *out;
     s->rows_back = d->rows_back;
     s->add_gx = d->add_gx;
+    s->bf16 = c.bf16;
     TRY(plan_forward(s, c, d, p, e));
     TRY(format_tensor(out, s->out.layout, e));
     if (d->train) TRY(plan_backward(s, c, d, e));
-    p->weights = &s->forward.weights;
+    TRY(plan_weights(s, d, e));
+    p->weights = &s->packed;
     p->weight_bytes = dnn_weight_bytes(p->weights);
     size_t grad = reserve_pass(&s->grad);
     if (d->train) s->at_gw = scratch_reserve(&grad, p->weight_bytes);
@@ -228,12 +227,14 @@ static int unpack(const struct op_plan *p, const void *w, real *host)
     return reorder_weights(s->cpu, p->weights, w, NULL, host);
 }
 
-/* An input as the primitive wants it. */
-static const void *operand_in(const struct conv *s, const struct operand *o, const void *data, void *scratch)
+/* The packed weights as the primitive of this pass wants them. */
+static int weights_for(const struct pass *p, const void **w, void *scratch)
 {
-    if (!o->reorder) return data;
-    format_reorder(s->cpu, o->rows, &o->have, data, &o->want, scratch_at(scratch, o->at), 0);
-    return scratch_at(scratch, o->at);
+    if (!p->reorder.handle) return OK;
+    void *reordered = scratch_at(scratch, p->at_weights);
+    TRY(primitive_run(&p->reorder, (const void *[]){ *w, reordered }, scratch));
+    *w = reordered;
+    return OK;
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
@@ -241,7 +242,8 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 {
     const struct conv *s = p->self;
     if (s->own) return s->own->forward(&s->own_plan, context, x, w, bias, y);
-    x = operand_in(s, &s->forward.a, x, context->scratch);
+    TRY(weights_for(&s->forward, &w, context->scratch));
+    x = operand_get(s->cpu, &s->forward.a, x, context->scratch);
     return primitive_run(&s->forward.run, (const void *[]){ x, w, bias ? bias : s->no_bias, y },
                          context->scratch);
 }
@@ -249,28 +251,24 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 static int backward_x(const struct conv *s, const void *w, const void *gy, void *gx, void *scratch)
 {
     const struct pass *p = &s->data;
-    if (p->reorder.handle) {
-        void *reordered = scratch_at(scratch, p->at_weights);
-        TRY(primitive_run(&p->reorder, (const void *[]){ w, reordered }, scratch));
-        w = reordered;
-    }
-    gy = operand_in(s, &p->a, gy, scratch);
-    void *to = p->b.reorder ? scratch_at(scratch, p->b.at) : gx;
-    TRY(primitive_run(&p->run, (const void *[]){ gy, w, to }, scratch));
-    if (p->b.reorder) format_reorder(s->cpu, p->b.rows, &p->b.want, to, &p->b.have, gx, s->add_gx);
+    TRY(weights_for(p, &w, scratch));
+    gy = operand_get(s->cpu, &p->a, gy, scratch);
+    TRY(primitive_run(&p->run, (const void *[]){ gy, w, operand_place(&p->b, gx, scratch) }, scratch));
+    operand_put(s->cpu, &p->b, gx, scratch, s->add_gx);
     return OK;
 }
 
-static int backward_w(const struct conv *s, const void *x, const void *gy, void *gw, int add, void *scratch)
+static int backward_w(const struct conv *s, const void *x, const void *gy, void *gw, int add, size_t bytes,
+                      void *scratch)
 {
     const struct pass *p = &s->grad;
-    x = operand_in(s, &p->a, x, scratch);
-    gy = operand_in(s, &p->b, gy, scratch);
+    x = operand_get(s->cpu, &p->a, x, scratch);
+    gy = operand_get(s->cpu, &p->b, gy, scratch);
     void *packed = add ? scratch_at(scratch, s->at_gw) : gw;
     void *to = p->reorder.handle ? scratch_at(scratch, p->at_weights) : packed;
     TRY(primitive_run(&p->run, (const void *[]){ x, gy, to }, scratch));
     if (p->reorder.handle) TRY(primitive_run(&p->reorder, (const void *[]){ to, packed }, scratch));
-    if (add) accumulate_all(s->cpu, dnn_weight_bytes(&s->forward.weights) / sizeof(float), packed, gw);
+    if (add) accumulate_all(s->cpu, bytes / sizeof(float), packed, gw);
     return OK;
 }
 
@@ -280,7 +278,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct conv *s = p->self;
     if (s->own) return s->own->backward(&s->own_plan, context, x, w, gy, gx, gw, gbias);
     if (gx) TRY(backward_x(s, w, gy, gx, context->scratch));
-    if (gw) TRY(backward_w(s, x, gy, gw, context->add, context->scratch));
+    if (gw) TRY(backward_w(s, x, gy, gw, context->add, p->weight_bytes, context->scratch));
     if (gbias) {
         struct memory_format f = format_of(s->out.shape, s->out.layout);
         format_channel_sums(s->cpu, (size_t)s->rows_back, &f, gy, gbias, context->add);

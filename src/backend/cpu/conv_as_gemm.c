@@ -33,7 +33,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     struct shape in = d->in->shape;
     struct memory_format format = format_of(out->shape, &blocks);
     TRY(op_plan_init(p, sizeof(struct conv_as_gemm), e));
-    TRY(format_tensor(out, format_layout(out->shape, BLOCK), e));
+    TRY(format_tensor(out, format_layout(out->shape, BLOCK, 0), e));
     struct conv_as_gemm *s = p->self;
     *s = (struct conv_as_gemm){ .hw = (size_t)in.h * (size_t)in.w,
                                 .width = (size_t)in.w,

@@ -463,7 +463,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     static const struct layout blocks = { .block = BLOCK };
     struct shape in = d->in->shape;
     TRY(op_plan_init(p, sizeof(struct winograd), e));
-    TRY(format_tensor(out, format_layout(out->shape, BLOCK), e));
+    TRY(format_tensor(out, format_layout(out->shape, BLOCK, 0), e));
     struct winograd *s = p->self;
     *s = (struct winograd){ .cpu = cpu_of(be),
                             .in = format_of(in, d->in->layout),

@@ -20,25 +20,33 @@ static void cpu_close(struct backend *be)
     be->self = NULL;
 }
 
+/* The rows of a tensor from `row` on. */
+static void *rows_of(const struct tensor *t, const struct memory_format *f, int row)
+{
+    return format_data(f, t->data, (size_t)row * f->row);
+}
+
 static int cpu_read(struct backend *be, const struct tensor *t, int row, int rows, real *host)
 {
     struct memory_format format = format_of(t->shape, t->layout), dense = format_of(t->shape, NULL);
-    const float *x = (const float *)t->data + (size_t)row * format.row;
-    format_reorder(cpu_of(be), (size_t)rows, &format, x, &dense, host, 0);
+    format_reorder(cpu_of(be), (size_t)rows, &format, rows_of(t, &format, row), &dense, host, 0);
     return OK;
 }
 
 static int cpu_write(struct backend *be, struct tensor *t, int row, int rows, const real *host, int add)
 {
     struct memory_format format = format_of(t->shape, t->layout), dense = format_of(t->shape, NULL);
-    float *x = (float *)t->data + (size_t)row * format.row;
-    format_reorder(cpu_of(be), (size_t)rows, &dense, host, &format, x, add);
+    format_reorder(cpu_of(be), (size_t)rows, &dense, host, &format, rows_of(t, &format, row), add);
     return OK;
 }
 
 static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
 {
-    return format_tensor(t, NULL, e);
+    int bf16 = be->precision == PRECISION_BF16;
+    if (bf16 && !dnn_has_bf16())
+        return fail(e, E_DEVICE,
+                    "this processor has neither AVX512-BF16 nor AMX, which bf16 needs: try -precision fp32");
+    return format_tensor(t, format_layout(t->shape, 1, bf16), e);
 }
 
 #define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
@@ -47,7 +55,7 @@ static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
 
 const struct backend_ops backend_cpu = {
     .name = "cpu",
-    .precisions = 1u << PRECISION_FP32,
+    .precisions = 1u << PRECISION_FP32 | 1u << PRECISION_BF16,
     .version = dnn_version,
     .by_threads = 1,
     .open = cpu_open,

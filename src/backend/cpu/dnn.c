@@ -47,6 +47,11 @@ void dnn_close(struct cpu *cpu)
     dnnl_engine_destroy(cpu->engine);
 }
 
+int dnn_has_bf16(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
 /* ---- primitives ---- */
 
 void primitive_destroy(struct primitive *p)
@@ -148,26 +153,28 @@ size_t primitive_arg_bytes(const struct primitive *p, int i)
 /* ---- layouts ---- */
 
 /* What these make is the caller's to forget; NULL after a failure, which goes to *s. */
-static memory_desc_t describe(dnnl_status_t *s, int n, const dnnl_dims_t dims, dnnl_format_tag_t tag)
+static memory_desc_t describe(dnnl_status_t *s, int n, const dnnl_dims_t dims, int bf16,
+                              dnnl_format_tag_t tag)
 {
     memory_desc_t md = NULL;
-    if (*s == dnnl_success) *s = dnnl_memory_desc_create_with_tag(&md, n, dims, dnnl_f32, tag);
+    if (*s == dnnl_success)
+        *s = dnnl_memory_desc_create_with_tag(&md, n, dims, bf16 ? dnnl_bf16 : dnnl_f32, tag);
     return md;
 }
 
-static memory_desc_t vector(dnnl_status_t *s, size_t n)
+static memory_desc_t vector(dnnl_status_t *s, size_t n, int bf16)
 {
-    return describe(s, 1, (dnnl_dims_t){ (dnnl_dim_t)n }, dnnl_a);
+    return describe(s, 1, (dnnl_dims_t){ (dnnl_dim_t)n }, bf16, dnnl_a);
 }
 
-static memory_desc_t tensor_with(dnnl_status_t *s, struct shape t, dnnl_format_tag_t tag)
+static memory_desc_t tensor_with(dnnl_status_t *s, struct shape t, int bf16, dnnl_format_tag_t tag)
 {
-    return describe(s, 4, (dnnl_dims_t){ t.n, t.c, t.h, t.w }, tag);
+    return describe(s, 4, (dnnl_dims_t){ t.n, t.c, t.h, t.w }, bf16, tag);
 }
 
-static memory_desc_t tensor_in(dnnl_status_t *s, struct shape t, int block)
+static memory_desc_t tensor_in(dnnl_status_t *s, struct shape t, int block, int bf16)
 {
-    return tensor_with(s, t,
+    return tensor_with(s, t, bf16,
                        block == 16             ? dnnl_nChw16c
                        : block == 8            ? dnnl_nChw8c
                        : block == ALL_CHANNELS ? dnnl_nhwc
@@ -179,18 +186,18 @@ static void forget(memory_desc_t md)
     if (md) dnnl_memory_desc_destroy(md);
 }
 
-int primitive_layout(const struct primitive *p, int i, struct shape shape, const struct layout **layout,
-                     struct err *e)
+int primitive_layout(const struct primitive *p, int i, struct shape shape, int bf16,
+                     const struct layout **layout, struct err *e)
 {
     static const int blocks[] = { 1, 8, 16, ALL_CHANNELS };
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
         dnnl_status_t s = dnnl_success;
-        memory_desc_t md = tensor_in(&s, shape, blocks[b]);
+        memory_desc_t md = tensor_in(&s, shape, blocks[b], bf16);
         int same = md && dnnl_memory_desc_equal(md, arg_desc(p, i));
         forget(md);
         TRY(status(s, "a memory format", e));
         if (!same) continue;
-        *layout = format_layout(shape, blocks[b]);
+        *layout = format_layout(shape, blocks[b], bf16);
         return OK;
     }
     return fail(e, E_DEVICE, "oneDNN wants an unknown memory format");
@@ -213,7 +220,7 @@ static memory_desc_t host_weights(dnnl_status_t *s, const_memory_desc_t packed)
 {
     const dnnl_dims_t *dims;
     int n = memory_desc_dims(packed, &dims);
-    return describe(s, n, *dims, n == 5 ? dnnl_goihw : dnnl_oihw);
+    return describe(s, n, *dims, 0, n == 5 ? dnnl_goihw : dnnl_oihw);
 }
 
 int dnn_reorder(struct primitive *p, const struct cpu *cpu, const struct layout *from,
@@ -287,8 +294,8 @@ static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, enum act act)
     return s;
 }
 
-int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t n, enum pass_kind pass,
-                struct err *e)
+int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t n, int bf16,
+                enum pass_kind pass, struct err *e)
 {
     static const int forward[] = { DNNL_ARG_SRC, DNNL_ARG_DST, 0 };
     static const int from_x[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, 0 };
@@ -296,7 +303,7 @@ int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t
     const struct eltwise *w = eltwise_of(act);
     dnnl_alg_kind_t alg = pass == PASS_DATA ? w->backward : w->forward;
     struct making m = begin(cpu, ACT_LINEAR);
-    memory_desc_t md = vector(&m.status, n);
+    memory_desc_t md = vector(&m.status, n, bf16);
     STEP(&m, dnnl_eltwise_forward_primitive_desc_create(&m.desc, m.engine, dnnl_forward_training, alg, md, md,
                                                         w->alpha, w->beta, m.attr));
     if (pass == PASS_DATA) {
@@ -316,11 +323,11 @@ int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t
 
 /* ---- convolution ---- */
 
-static memory_desc_t weights_of(dnnl_status_t *s, const struct dnn_conv *c)
+static memory_desc_t weights_of(dnnl_status_t *s, const struct dnn_conv *c, int bf16)
 {
     dnnl_dim_t g = c->groups, o = c->out.c, i = c->in.c, k = c->size;
-    return g > 1 ? describe(s, 5, (dnnl_dims_t){ g, o / g, i / g, k, k }, dnnl_format_tag_any)
-                 : describe(s, 4, (dnnl_dims_t){ o, i, k, k }, dnnl_format_tag_any);
+    return g > 1 ? describe(s, 5, (dnnl_dims_t){ g, o / g, i / g, k, k }, bf16, dnnl_format_tag_any)
+                 : describe(s, 4, (dnnl_dims_t){ o, i, k, k }, bf16, dnnl_format_tag_any);
 }
 
 int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *c, enum pass_kind pass,
@@ -331,8 +338,10 @@ int dnn_conv(struct primitive *p, const struct cpu *cpu, const struct dnn_conv *
     static const int weights[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0 };
     dnnl_format_tag_t tag = c->any ? dnnl_format_tag_any : dnnl_nchw;
     struct making m = begin(cpu, c->act);
-    memory_desc_t x = tensor_with(&m.status, c->in, tag), y = tensor_with(&m.status, c->out, tag),
-                  b = vector(&m.status, (size_t)c->out.c), own = c->weights ? NULL : weights_of(&m.status, c);
+    memory_desc_t x = tensor_with(&m.status, c->in, c->bf16, tag),
+                  y = tensor_with(&m.status, c->out, c->bf16, tag),
+                  b = vector(&m.status, (size_t)c->out.c, 0),
+                  own = c->weights ? NULL : weights_of(&m.status, c, c->bf16 && pass != PASS_WEIGHTS);
     const_memory_desc_t w = c->weights ? c->weights->weights : own;
     dnnl_alg_kind_t alg = dnnl_convolution_direct;
     /* Rows and columns that no window reaches are cut off by less padding behind, or negative padding. */
@@ -376,9 +385,9 @@ int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dn
     static const int from_gy[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, 0 };
     const dnnl_alg_kind_t max = dnnl_pooling_max;
     dnnl_prop_kind_t kind = p->train ? dnnl_forward_training : dnnl_forward_inference;
-    int block = p->layout ? p->layout->block : 1;
+    int block = format_block(p->layout), bf16 = format_bf16(p->layout);
     struct making m = begin(cpu, ACT_LINEAR);
-    memory_desc_t x = tensor_in(&m.status, p->in, block), y = tensor_in(&m.status, p->out, block);
+    memory_desc_t x = tensor_in(&m.status, p->in, block, bf16), y = tensor_in(&m.status, p->out, block, bf16);
     dnnl_dim_t below = (dnnl_dim_t)(p->out.h - 1) * p->stride_y + p->size - p->in.h - p->before;
     dnnl_dim_t right = (dnnl_dim_t)(p->out.w - 1) * p->stride_x + p->size - p->in.w - p->before;
     dnnl_dims_t stride = { p->stride_y, p->stride_x }, window = { p->size, p->size }, between = { 0, 0 },

@@ -8,6 +8,7 @@
 int dnn_open(struct cpu *, struct err *);
 void dnn_close(struct cpu *);
 const char *dnn_version(void);
+int dnn_has_bf16(void); /* does this processor have instructions for products of bfloat16 */
 
 /* A primitive with its arguments. Their memory objects are made once; each run sets their pointers. */
 enum { PRIMITIVE_ARGS = 12 };
@@ -24,7 +25,8 @@ int primitive_run(const struct primitive *, const void *const *data, void *scrat
 size_t primitive_arg_bytes(const struct primitive *, int i);
 /* The layout of the i-th argument, a tensor of this shape. E_DEVICE: one that memory_format.h does not have.
  */
-int primitive_layout(const struct primitive *, int i, struct shape, const struct layout **, struct err *);
+int primitive_layout(const struct primitive *, int i, struct shape, int bf16, const struct layout **,
+                     struct err *);
 /* The layout of the i-th argument, packed weights; good as long as the primitive. */
 struct layout primitive_weights(const struct primitive *, int i);
 
@@ -39,6 +41,7 @@ enum pass_kind { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS };
 struct dnn_conv {
     struct shape in, out;
     int size, dilation, stride_y, stride_x, pad, groups;
+    int bf16;                     /* x and y, and w but not gw: bfloat16 */
     enum act act;                 /* forward: applied to the result */
     int any;                      /* oneDNN chooses the layouts of x and y; else they are dense */
     const struct layout *weights; /* NULL: oneDNN chooses */
@@ -47,14 +50,15 @@ int dnn_conv(struct primitive *, const struct cpu *, const struct dnn_conv *, en
              const struct primitive *forward, struct err *);
 int dnn_fusible(enum act); /* can the forward pass apply it */
 
-/* Weights from one layout to another; NULL: the host's, O,(I/groups),H,W. Arguments: x, y. */
+/* Weights from one layout to another; NULL: the host's, O,(I/groups),H,W in float. Arguments: x, y. */
 int dnn_reorder(struct primitive *, const struct cpu *, const struct layout *from, const struct layout *to,
                 struct err *);
 
 /* An activation of n numbers, where dnn_eltwise_known. Arguments: x, y; PASS_DATA: x or (act_from_output) y,
  * gy, gx. */
 int dnn_eltwise_known(enum act);
-int dnn_eltwise(struct primitive *, const struct cpu *, enum act, size_t n, enum pass_kind, struct err *);
+int dnn_eltwise(struct primitive *, const struct cpu *, enum act, size_t n, int bf16, enum pass_kind,
+                struct err *);
 
 /* Maximum pooling. Arguments: x, y, and to train a mask; PASS_DATA: gy, gx, mask. */
 struct dnn_pool {

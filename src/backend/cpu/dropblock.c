@@ -4,16 +4,20 @@
 struct dropblock {
     const struct cpu *cpu;
     struct dropblock_desc desc;
-    struct memory_format format;
+    struct operand from, to; /* x and y, or their gradients */
 };
 
 static int plan(struct backend *be, const struct dropblock_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct dropblock), e));
+    TRY(format_tensor(out, d->in->layout, e));
     *(struct dropblock *)p->self =
-        (struct dropblock){ cpu_of(be), *d, format_of(d->in->shape, d->in->layout) };
-    return format_tensor(out, d->in->layout, e);
+        (struct dropblock){ .cpu = cpu_of(be),
+                            .desc = *d,
+                            .from = operand_float(d->in, d->in->shape.n, &p->scratch_bytes),
+                            .to = operand_float(d->in, d->in->shape.n, &p->scratch_bytes) };
+    return OK;
 }
 
 struct job {
@@ -43,28 +47,33 @@ static void rows(void *ctx, size_t first, size_t last)
     }
 }
 
-static int run(const struct op_plan *p, const struct step_state *state, int n, const void *x, void *y,
+static int run(const struct op_plan *p, const struct op_context *context, int n, const void *x, void *y,
                int add)
 {
     const struct dropblock *s = p->self;
     struct shape in = s->desc.in->shape;
-    struct job k = { &s->format, dropblock_at(&s->desc, in.h, in.w, state), x, y, add };
+    struct operand from = s->from, to = s->to;
+    from.rows = to.rows = (size_t)n;
+    struct job k = { &to.want, dropblock_at(&s->desc, in.h, in.w, context->state),
+                     operand_get(s->cpu, &from, x, context->scratch), operand_place(&to, y, context->scratch),
+                     operand_adds(&to, add) };
     parallel_for(s->cpu, (size_t)n, 1, rows, &k);
-    if (!add) format_pad(s->cpu, &s->format, (size_t)n, y);
+    operand_put(s->cpu, &to, y, context->scratch, add);
+    if (!add) format_pad(s->cpu, &to.have, (size_t)n, y);
     return OK;
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
     const struct dropblock *s = p->self;
-    return run(p, context->state, s->desc.in->shape.n, x, y, 0);
+    return run(p, context, s->desc.in->shape.n, x, y, 0);
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *gy, void *gx,
                     int add)
 {
     const struct dropblock *s = p->self;
-    return gx ? run(p, context->state, s->desc.rows_back, gy, gx, add) : OK;
+    return gx ? run(p, context, s->desc.rows_back, gy, gx, add) : OK;
 }
 
 const struct dropblock_ops cpu_dropblock = { plan, forward, backward };

@@ -5,15 +5,20 @@
 struct dropout {
     const struct cpu *cpu;
     struct dropout_desc desc;
-    struct memory_format format;
+    struct operand from, to; /* x and y, or their gradients */
 };
 
 static int plan(struct backend *be, const struct dropout_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct dropout), e));
-    *(struct dropout *)p->self = (struct dropout){ cpu_of(be), *d, format_of(d->in->shape, d->in->layout) };
-    return format_tensor(out, d->in->layout, e);
+    TRY(format_tensor(out, d->in->layout, e));
+    *(struct dropout *)p->self =
+        (struct dropout){ .cpu = cpu_of(be),
+                          .desc = *d,
+                          .from = operand_float(d->in, d->in->shape.n, &p->scratch_bytes),
+                          .to = operand_float(d->in, d->in->shape.n, &p->scratch_bytes) };
+    return OK;
 }
 
 struct mask {
@@ -57,35 +62,38 @@ static void mask_parts(void *ctx, size_t first, size_t last)
     }
 }
 
-static int mask_all(const struct op_plan *p, const struct step_state *now, int rows, const float *x, float *y,
-                    int add)
+static int mask_all(const struct op_plan *p, const struct op_context *context, int rows, const void *x,
+                    void *y, int add)
 {
     const struct dropout *s = p->self;
-    const struct memory_format *f = &s->format;
-    struct mask k = { .key = rng_key(s->desc.key, RNG_DROPOUT, now->step),
+    struct operand from = s->from, to = s->to;
+    from.rows = to.rows = (size_t)rows;
+    const struct memory_format *f = &to.want;
+    struct mask k = { .key = rng_key(s->desc.key, RNG_DROPOUT, context->state->step),
                       .step = f->block == 1 ? 1 : f->hw,
                       .probability = s->desc.probability,
                       .scale = (float)(1 / (1 - s->desc.probability)),
-                      .add = add,
+                      .add = operand_adds(&to, add),
                       .format = f,
-                      .x = x,
-                      .y = y };
+                      .x = operand_get(s->cpu, &from, x, context->scratch),
+                      .y = operand_place(&to, y, context->scratch) };
     parallel_for(s->cpu, (size_t)rows * (f->block == 1 ? 1 : f->blocks), 1, mask_parts, &k);
-    if (!add) format_pad(s->cpu, f, (size_t)rows, y);
+    operand_put(s->cpu, &to, y, context->scratch, add);
+    if (!add) format_pad(s->cpu, &to.have, (size_t)rows, y);
     return OK;
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)
 {
     const struct dropout *s = p->self;
-    return mask_all(p, context->state, s->desc.in->shape.n, x, y, 0);
+    return mask_all(p, context, s->desc.in->shape.n, x, y, 0);
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *gy, void *gx,
                     int add)
 {
     const struct dropout *s = p->self;
-    return mask_all(p, context->state, s->desc.rows_back, gy, gx, add);
+    return mask_all(p, context, s->desc.rows_back, gy, gx, add);
 }
 
 const struct dropout_ops cpu_dropout = { plan, forward, backward };

@@ -10,9 +10,11 @@ struct local {
     const struct cpu *cpu;
     struct linear_desc desc;
     struct shape in_shape, out_shape;
-    struct memory_format in, out;
+    struct operand x, gx;
+    struct memory_format in, out; /* in float */
     size_t rows, rows_back, taps; /* cells of a window, in all channels */
-    size_t at_product;            /* in scratch, behind the windows: rows x out.c */
+    size_t at_windows;            /* in scratch: rows x taps */
+    size_t at_product;            /* in scratch: rows x out.c */
 };
 
 static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
@@ -25,16 +27,18 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                          .desc = *d,
                          .in_shape = d->in->shape,
                          .out_shape = out->shape,
-                         .in = format_of(d->in->shape, d->in->layout),
+                         .x = operand_float(d->in, out->shape.n, &p->scratch_bytes),
+                         .gx = operand_float(d->in, d->rows_back, &p->scratch_bytes),
                          .out = format_of(out->shape, NULL),
                          .rows = (size_t)out->shape.n,
                          .rows_back = (size_t)d->rows_back,
                          .taps = (size_t)d->in->shape.c * (size_t)d->size * (size_t)d->size };
+    s->in = s->x.want;
     if (mem_mul(s->out.row, s->taps, &p->weight_bytes) ||
         mem_mul(p->weight_bytes, sizeof(float), &p->weight_bytes))
         return fail(e, E_MEM, "%zu x %zu weights do not fit into memory", s->out.row, s->taps);
     p->fused = !d->train;
-    scratch_reserve(&p->scratch_bytes, s->rows * s->taps * sizeof(float));
+    s->at_windows = scratch_reserve(&p->scratch_bytes, s->rows * s->taps * sizeof(float));
     s->at_product = scratch_reserve(&p->scratch_bytes, s->rows * s->out.c * sizeof(float));
     return OK;
 }
@@ -90,7 +94,8 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 {
     const struct local *s = p->self;
     enum act act = s->desc.train ? ACT_LINEAR : s->desc.act;
-    struct windows k = { s, 0, (float *)x, context->scratch };
+    struct windows k = { s, 0, (float *)operand_get(s->cpu, &s->x, x, context->scratch),
+                         scratch_at(context->scratch, s->at_windows) };
     float *product = scratch_at(context->scratch, s->at_product);
     for (; k.pixel < s->out.hw; k.pixel++) {
         const float *weights = (const float *)w + k.pixel * s->out.c * s->taps;
@@ -115,24 +120,28 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct local *s = p->self;
-    float *matrix = context->scratch, *g = scratch_at(context->scratch, s->at_product);
-    if (gx && !s->desc.add_gx) memset(gx, 0, s->rows_back * s->in.row * sizeof(float));
+    float *matrix = scratch_at(context->scratch, s->at_windows),
+          *g = scratch_at(context->scratch, s->at_product);
+    float *from = gw ? (float *)operand_get(s->cpu, &s->x, x, context->scratch) : NULL,
+          *to = operand_place(&s->gx, gx, context->scratch);
+    if (gx && !operand_adds(&s->gx, s->desc.add_gx)) memset(to, 0, s->rows_back * s->in.row * sizeof(float));
     for (size_t pixel = 0; pixel < s->out.hw; pixel++) {
         size_t weights = pixel * s->out.c * s->taps;
         gather_gradients(s, pixel, gy, g);
         if (gw) {
-            struct windows k = { s, pixel, (float *)x, matrix };
+            struct windows k = { s, pixel, from, matrix };
             parallel_for(s->cpu, s->rows_back, 1, gather, &k);
             TRY(dnn_gemm(s->cpu, 1, 0, s->out.c, s->taps, s->rows_back, g, matrix, context->add ? 1 : 0,
                          (float *)gw + weights));
         }
         if (gx) {
-            struct windows k = { s, pixel, gx, matrix };
+            struct windows k = { s, pixel, to, matrix };
             TRY(dnn_gemm(s->cpu, 0, 0, s->rows_back, s->taps, s->out.c, g, (const float *)w + weights, 0,
                          matrix));
             parallel_for(s->cpu, s->rows_back, 1, scatter, &k);
         }
     }
+    operand_put(s->cpu, &s->gx, gx, context->scratch, s->desc.add_gx);
     if (gbias && !context->add) memset(gbias, 0, s->out.row * sizeof *gbias);
     for (size_t n = 0; gbias && n < s->rows_back; n++)
         accumulate(s->out.row, (const float *)gy + n * s->out.row, gbias);

@@ -4,7 +4,7 @@
 
 struct maxout {
     const struct cpu *cpu;
-    struct memory_format in, out;
+    struct operand x, y, gy, gx;
     size_t rows, rows_back;
 };
 
@@ -12,10 +12,13 @@ static int plan(struct backend *be, const struct maxout_desc *d, struct tensor *
                 struct err *e)
 {
     TRY(op_plan_init(p, sizeof(struct maxout), e));
-    TRY(format_tensor(out, format_layout(out->shape, d->in->layout ? d->in->layout->block : 1), e));
+    TRY(format_tensor(out, format_layout(out->shape, format_block(d->in->layout), format_bf16(d->in->layout)),
+                      e));
     *(struct maxout *)p->self = (struct maxout){ .cpu = cpu_of(be),
-                                                 .in = format_of(d->in->shape, d->in->layout),
-                                                 .out = format_of(out->shape, out->layout),
+                                                 .x = operand_float(d->in, out->shape.n, &p->scratch_bytes),
+                                                 .y = operand_float(out, out->shape.n, &p->scratch_bytes),
+                                                 .gy = operand_float(out, d->rows_back, &p->scratch_bytes),
+                                                 .gx = operand_float(d->in, d->rows_back, &p->scratch_bytes),
                                                  .rows = (size_t)out->shape.n,
                                                  .rows_back = (size_t)d->rows_back };
     if (d->train) p->kept_bytes = shape_count(out->shape) * sizeof(uint32_t);
@@ -32,7 +35,7 @@ struct job {
 static void take_maxima(void *ctx, size_t first, size_t last)
 {
     const struct job *k = ctx;
-    const struct memory_format *in = &k->s->in, *out = &k->s->out;
+    const struct memory_format *in = &k->s->x.want, *out = &k->s->y.want;
     for (size_t at = first * out->hw * out->c; first < last; first++)
         for (size_t p = 0; p < out->hw; p++)
             for (size_t g = 0; g < out->c; g++, at++) {
@@ -48,7 +51,7 @@ static void take_maxima(void *ctx, size_t first, size_t last)
 static void give_back(void *ctx, size_t first, size_t last)
 {
     const struct job *k = ctx;
-    const struct memory_format *in = &k->s->in, *out = &k->s->out;
+    const struct memory_format *in = &k->s->x.want, *out = &k->s->y.want;
     for (size_t at = first * out->hw * out->c; first < last; first++)
         for (size_t p = 0; p < out->hw; p++)
             for (size_t g = 0; g < out->c; g++, at++)
@@ -59,9 +62,11 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    void *kept)
 {
     const struct maxout *s = p->self;
-    struct job k = { s, x, y, kept };
+    void *scratch = context->scratch;
+    struct job k = { s, operand_get(s->cpu, &s->x, x, scratch), operand_place(&s->y, y, scratch), kept };
     parallel_for(s->cpu, s->rows, 1, take_maxima, &k);
-    format_pad(s->cpu, &s->out, s->rows, y);
+    operand_put(s->cpu, &s->y, y, scratch, 0);
+    format_pad(s->cpu, &s->y.have, s->rows, y);
     return OK;
 }
 
@@ -69,10 +74,13 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, int add)
 {
     const struct maxout *s = p->self;
-    struct job k = { s, gy, gx, (uint32_t *)kept };
+    void *scratch = context->scratch;
+    struct job k = { s, operand_get(s->cpu, &s->gy, gy, scratch), operand_place(&s->gx, gx, scratch),
+                     (uint32_t *)kept };
     if (!gx) return OK;
-    if (!add) memset(gx, 0, s->rows_back * s->in.row * sizeof(float));
+    if (!operand_adds(&s->gx, add)) memset(k.to, 0, s->rows_back * s->gx.want.row * sizeof(float));
     parallel_for(s->cpu, s->rows_back, 1, give_back, &k);
+    operand_put(s->cpu, &s->gx, gx, scratch, add);
     return OK;
 }
 

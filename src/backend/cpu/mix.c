@@ -7,10 +7,10 @@ struct mix {
     const struct cpu *cpu;
     struct mix_desc desc;
     size_t rows, rows_back;
-    struct memory_format out, in[MIX_MOST]; /* out has the format of the first */
-    size_t at_factor;                       /* in scratch: nin x channels of out */
-    size_t at_sum;                          /* in scratch: the gradients of these */
-    size_t at_g;                            /* in scratch: the gradient before the activation */
+    struct operand y, gy, x[MIX_MOST], gx[MIX_MOST]; /* y has the format of the first */
+    size_t at_factor;                                /* in scratch: nin x channels of y */
+    size_t at_sum;                                   /* in scratch: the gradients of these */
+    size_t at_g;                                     /* in scratch: the gradient before the activation */
 };
 
 static int plan(struct backend *be, const struct mix_desc *d, struct tensor *out, struct op_plan *p,
@@ -23,21 +23,25 @@ static int plan(struct backend *be, const struct mix_desc *d, struct tensor *out
                        .desc = *d,
                        .rows = (size_t)out->shape.n,
                        .rows_back = (size_t)d->rows_back,
-                       .out = format_of(out->shape, out->layout) };
-    for (int k = 0; k < d->nin; k++) s->in[k] = format_of(d->in[k]->shape, d->in[k]->layout);
-    size_t factors = (size_t)d->nin * s->out.c * sizeof(float);
+                       .y = operand_float(out, out->shape.n, &p->scratch_bytes),
+                       .gy = operand_float(out, d->rows_back, &p->scratch_bytes) };
+    for (int k = 0; k < d->nin; k++) {
+        s->x[k] = operand_float(d->in[k], out->shape.n, &p->scratch_bytes);
+        s->gx[k] = operand_float(d->in[k], d->rows_back, &p->scratch_bytes);
+    }
+    size_t factors = (size_t)d->nin * s->y.want.c * sizeof(float);
     s->at_factor = scratch_reserve(&p->scratch_bytes, factors);
     if (d->train) s->at_sum = scratch_reserve(&p->scratch_bytes, factors);
     if (d->train && d->act != ACT_LINEAR)
-        s->at_g = scratch_reserve(&p->scratch_bytes, s->rows_back * s->out.row * sizeof(float));
+        s->at_g = scratch_reserve(&p->scratch_bytes, s->rows_back * s->y.want.row * sizeof(float));
     return OK;
 }
 
 static float *factors(const struct mix *s, const float *w, void *scratch)
 {
     float *f = scratch_at(scratch, s->at_factor);
-    for (size_t i = 0; i < (size_t)s->desc.nin * s->out.c; i++)
-        f[i] = mix_factor(&s->desc, w, (int)(i / s->out.c), (int)(i % s->out.c));
+    for (size_t i = 0; i < (size_t)s->desc.nin * s->y.want.c; i++)
+        f[i] = mix_factor(&s->desc, w, (int)(i / s->y.want.c), (int)(i % s->y.want.c));
     return f;
 }
 
@@ -59,7 +63,7 @@ static void add_rows(void *ctx, size_t first, size_t last)
     for (size_t n = first; n < last; n++)
         for (size_t p = 0; p < j->of_to->hw; p += RUN)
             for (size_t c = 0; c < channels; c++) {
-                const float f = j->factor[(size_t)j->k * j->s->out.c + c];
+                const float f = j->factor[(size_t)j->k * j->s->y.want.c + c];
                 const float *x = j->from + format_at(j->of_from, n, c, p);
                 float *y = j->to + format_at(j->of_to, n, c, p);
                 for (size_t i = 0; i < min_size(RUN, j->of_to->hw - p); i++) y[i * to] += f * x[i * from];
@@ -70,21 +74,25 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    const float *w, void *y)
 {
     const struct mix *s = p->self;
-    const float *f = factors(s, w, context->scratch);
-    memset(y, 0, s->rows * s->out.row * sizeof(float));
+    void *scratch = context->scratch;
+    const float *f = factors(s, w, scratch);
+    float *to = operand_place(&s->y, y, scratch);
+    memset(to, 0, s->rows * s->y.want.row * sizeof(float));
     for (int k = 0; k < s->desc.nin; k++) {
-        struct job j = { s, k, f, x[k], y, &s->in[k], &s->out };
+        struct job j = {
+            s, k, f, operand_get(s->cpu, &s->x[k], x[k], scratch), to, &s->x[k].want, &s->y.want
+        };
         parallel_for(s->cpu, s->rows, 1, add_rows, &j);
     }
-    act_bias(s->cpu, s->desc.act, &s->out, s->rows, NULL, y);
-    format_pad(s->cpu, &s->out, s->rows, y);
+    act_bias(s->cpu, s->desc.act, &s->y.want, s->rows, NULL, to);
+    operand_put(s->cpu, &s->y, y, scratch, 0);
+    format_pad(s->cpu, &s->y.have, s->rows, y);
     return OK;
 }
 
 struct sums {
     const struct mix *s;
-    const void *const *x;
-    const float *g;
+    const float *x[MIX_MOST], *g;
     float *sum;
 };
 
@@ -92,14 +100,13 @@ struct sums {
 static void sum_channels(void *ctx, size_t first, size_t last)
 {
     const struct sums *j = ctx;
-    const struct memory_format *out = &j->s->out;
+    const struct memory_format *out = &j->s->y.want;
     for (size_t i = first; i < last; i++) {
         size_t k = i / out->c, c = i % out->c;
-        const struct memory_format *in = &j->s->in[k];
+        const struct memory_format *in = &j->s->x[k].want;
         double sum = 0;
         for (size_t n = 0; c < in->c && n < j->s->rows_back; n++) {
-            const float *g = j->g + format_at(out, n, c, 0),
-                        *x = (const float *)j->x[k] + format_at(in, n, c, 0);
+            const float *g = j->g + format_at(out, n, c, 0), *x = j->x[k] + format_at(in, n, c, 0);
             for (size_t p = 0; p < out->hw; p++) sum += (double)(g[p * out->block] * x[p * in->block]);
         }
         j->sum[i] = (float)sum;
@@ -112,8 +119,8 @@ static void gradient_of_weights(const struct mix *s, const float *w, const float
     for (int i = 0; i < m->weights; i++) {
         float g[MIX_MOST] = { 0 };
         for (size_t k = 0; k < (size_t)m->nin; k++)
-            for (size_t c = (size_t)i; c < s->out.c && (m->weights == 1 || c == (size_t)i); c++)
-                g[k] += sum[k * s->out.c + c];
+            for (size_t c = (size_t)i; c < s->y.want.c && (m->weights == 1 || c == (size_t)i); c++)
+                g[k] += sum[k * s->y.want.c + c];
         for (int k = 0; k < m->nin; k++) {
             float *to = &gw[k * m->weights + i];
             *to = mix_slope(m, w, k, i, g) + (add ? *to : 0);
@@ -125,22 +132,29 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const float *w, const void *y, const void *gy, void *const *gx, float *gw)
 {
     const struct mix *s = p->self;
-    const float *f = factors(s, w, context->scratch);
-    struct sums sums = { s, x, gy, scratch_at(context->scratch, s->at_sum) };
+    void *scratch = context->scratch;
+    const float *f = factors(s, w, scratch);
+    struct sums sums = { .s = s,
+                         .g = operand_get(s->cpu, &s->gy, gy, scratch),
+                         .sum = scratch_at(scratch, s->at_sum) };
     if (s->desc.act != ACT_LINEAR) {
-        float *g = scratch_at(context->scratch, s->at_g);
-        act_grad_all(s->cpu, s->desc.act, s->rows_back * s->out.row, y, gy, g, 0);
+        float *g = scratch_at(scratch, s->at_g);
+        act_grad_all(s->cpu, s->desc.act, s->rows_back * s->y.want.row, 0,
+                     operand_get(s->cpu, &s->y, y, scratch), sums.g, g, 0);
         sums.g = g;
     }
     if (gw) {
-        parallel_for(s->cpu, (size_t)s->desc.nin * s->out.c, 1, sum_channels, &sums);
+        for (int k = 0; k < s->desc.nin; k++) sums.x[k] = operand_get(s->cpu, &s->x[k], x[k], scratch);
+        parallel_for(s->cpu, (size_t)s->desc.nin * s->y.want.c, 1, sum_channels, &sums);
         gradient_of_weights(s, w, sums.sum, gw, context->add);
     }
     for (int k = 0; k < s->desc.nin; k++) {
-        struct job j = { s, k, f, sums.g, gx[k], &s->out, &s->in[k] };
+        const struct operand *o = &s->gx[k];
+        struct job j = { s, k, f, sums.g, operand_place(o, gx[k], scratch), &s->y.want, &o->want };
         if (!gx[k]) continue;
-        if (!s->desc.add[k]) memset(gx[k], 0, s->rows_back * s->in[k].row * sizeof(float));
+        if (!operand_adds(o, s->desc.add[k])) memset(j.to, 0, s->rows_back * o->want.row * sizeof(float));
         parallel_for(s->cpu, s->rows_back, 1, add_rows, &j);
+        operand_put(s->cpu, o, gx[k], scratch, s->desc.add[k]);
     }
     return OK;
 }

@@ -4,151 +4,14 @@
  * twice for the statistics, and what it writes is first fetched from memory to be overwritten. Here a piece
  * that fits the first-level cache comes from memory once, for its mean and its squares around that mean, and
  * pieces are put together by Chan's formula (Chan, Golub, LeVeque 1983); large results go round the caches;
- * and a relu needs no mask, because whether it was on follows from x. */
+ * and a relu needs no mask, because whether it was on follows from x, or from y behind a sum. */
 #include "backend/ops/norm.h"
 #include <math.h>
-#include <string.h>
-#include "norm_vectors.h"
+#include "act.h"
+#include "backend/scalar.h"
+#include "norm_strips.h"
 
 #define EPS 1e-5
-enum {
-    PIECE_VECTORS = 256, /* of LANES: 16 KiB */
-    CHUNKS = 8,          /* a strip's rows are shared out in so many parts, whatever the number of threads */
-    SPLITS = 2,
-    STRIP_CACHED = 1 << 20, /* bytes of a strip that stay in the second-level cache between two passes */
-    STREAMED = 1 << 22      /* bytes of a result that has left the caches when it is read next */
-};
-
-/* Rows [from, to) have statistics of their own. */
-struct half {
-    size_t from, to;
-};
-
-struct norm {
-    const struct cpu *cpu;
-    struct geometry g;
-    struct half half[SPLITS];
-    int halves, halves_back;
-    int train, relu, streamed;
-    size_t vector;  /* numbers in a vector over the channels */
-    size_t at_made; /* in scratch */
-};
-
-/* Kept for each half, a vector over the channels each: y = (x - MEAN) * GAIN + SHIFT. */
-enum { MEAN, VAR, GAIN, SHIFT, KEPT };
-/* In scratch: gx = GAIN * (g - LEVEL - (x - MEAN) * SLOPE), g the gradient of y where the relu is on. */
-enum { LEVEL, SLOPE, MADE };
-
-/* ---- one pass over x or two, in three steps ---- */
-
-struct job {
-    const struct norm *s;
-    struct half half;
-    const float *x, *gy, *scale, *bias;
-    float *y, *gx, *gscale, *gbias;
-    int add;
-    float *kept, *made; /* vectors over the channels */
-    struct part *part;  /* strips x CHUNKS */
-    const struct steps *steps;
-};
-
-/* Of some rows of a strip, lane by lane. Forward: the number, the mean and the squares around it of x;
- * backward: first and second are the sums of g and of g * (x - mean). */
-struct part {
-    double n[LANES], first[LANES], second[LANES];
-};
-
-struct steps {
-    void (*gather)(const struct job *, size_t strip, struct half rows, struct part *);
-    void (*settle)(const struct job *, size_t strip, const struct part *, size_t parts);
-    void (*apply)(const struct job *, size_t strip, struct half rows);
-};
-
-static struct half rows_of(const struct job *k, size_t chunk)
-{
-    size_t n = k->half.to - k->half.from;
-    return (struct half){ k->half.from + n * chunk / CHUNKS, k->half.from + n * (chunk + 1) / CHUNKS };
-}
-
-static void whole_strips(void *ctx, size_t first, size_t last)
-{
-    const struct job *k = ctx;
-    for (size_t strip = first; strip < last; strip++) {
-        struct part part;
-        k->steps->gather(k, strip, k->half, &part);
-        k->steps->settle(k, strip, &part, 1);
-        k->steps->apply(k, strip, k->half);
-    }
-    end_stream();
-}
-
-static void gather_chunks(void *ctx, size_t first, size_t last)
-{
-    const struct job *k = ctx;
-    for (size_t i = first; i < last; i++)
-        k->steps->gather(k, i / CHUNKS, rows_of(k, i % CHUNKS), &k->part[i]);
-}
-
-static void settle_strips(void *ctx, size_t first, size_t last)
-{
-    const struct job *k = ctx;
-    for (size_t strip = first; strip < last; strip++)
-        k->steps->settle(k, strip, &k->part[strip * CHUNKS], CHUNKS);
-}
-
-static void apply_chunks(void *ctx, size_t first, size_t last)
-{
-    const struct job *k = ctx;
-    for (size_t i = first; i < last; i++) k->steps->apply(k, i / CHUNKS, rows_of(k, i % CHUNKS));
-    end_stream();
-}
-
-static void run(struct job *k)
-{
-    const struct norm *s = k->s;
-    size_t strips = s->g.strips, n = k->half.to - k->half.from;
-    if (n * s->g.row / strips * sizeof(float) <= STRIP_CACHED && strips >= CHUNKS) {
-        parallel_for(s->cpu, strips, 1, whole_strips, k);
-        return;
-    }
-    parallel_for(s->cpu, strips * CHUNKS, 1, gather_chunks, k);
-    parallel_for(s->cpu, strips, 16, settle_strips, k);
-    parallel_for(s->cpu, strips * CHUNKS, 1, apply_chunks, k);
-}
-
-/* ---- pieces ---- */
-
-/* Some rows of a span, or a part of one row: rows x count vectors of `width` numbers from `at` on. */
-struct piece {
-    size_t at, rows, count, width;
-};
-typedef void piece_fn(const struct job *, const struct piece *, const lanes *of, struct part *);
-
-/* Calls fn for the pieces of a strip. To be inlined, with fn and, nearly always, the width a constant. */
-INLINE void each_piece(const struct job *k, size_t strip, struct half rows, const lanes *of, struct part *p,
-                       piece_fn *fn)
-{
-    const struct geometry *g = &k->s->g;
-    struct span span[2];
-    int spans = spans_of(g, strip, span);
-    memset(p, 0, sizeof *p);
-    for (int j = 0; j < spans; j++) {
-        const struct span *sp = &span[j];
-        size_t some = sp->count < PIECE_VECTORS ? PIECE_VECTORS / sp->count : 1;
-        for (size_t r = rows.from; r < rows.to; r += some)
-            for (size_t i = 0; i < sp->count; i += PIECE_VECTORS) {
-                struct piece piece = { r * g->row + sp->at + i * g->stride,
-                                       rows.to - r < some ? rows.to - r : some,
-                                       sp->count - i < PIECE_VECTORS ? sp->count - i : PIECE_VECTORS, LANES };
-                if (sp->width == LANES) {
-                    fn(k, &piece, of, p);
-                } else {
-                    piece.width = sp->width;
-                    fn(k, &piece, of, p);
-                }
-            }
-    }
-}
 
 /* ---- forward ---- */
 
@@ -163,33 +26,66 @@ INLINE void merge(struct part *p, double n, const lanes *mean, const lanes *squa
     }
 }
 
-/* Two sums, so that an addition need not wait for the one before. They are of differences to the first
- * vector: a mean far from zero costs no digits, and a channel that is constant has a variance of exactly 0.
- */
-INLINE void measure_piece(const struct job *k, const struct piece *piece, const lanes *of, struct part *p)
+INLINE void add_moments(const void *x, size_t at, size_t width, int bf16, const lanes *about, lanes *sum,
+                        lanes *squares)
 {
-    const struct geometry *g = &k->s->g;
-    lanes sum[2] = { { 0 } }, squares[2] = { { 0 } }, v, start;
-    get(&start, k->x + piece->at, piece->width);
-    for (size_t r = 0; r < piece->rows; r++)
-        for (size_t i = 0; i < piece->count; i++) {
-            get(&v, k->x + piece->at + r * g->row + i * g->stride, piece->width);
-            sum[i & 1] += v - start;
+    lanes v;
+    get(&v, x, at, width, bf16);
+    v -= *about;
+    if (sum) *sum += v;
+    if (squares) *squares += v * v;
+}
+
+/* Adds to sum[i % 2] and squares[i % 2] for vector i of each row: an addition need not wait for the one
+ * before. Either may be NULL. */
+INLINE void add_piece(const void *x, const struct piece *piece, int bf16, const lanes *about, lanes *sum,
+                      lanes *squares)
+{
+    for (size_t r = 0; r < piece->rows; r++) {
+        size_t at = piece->at + r * piece->row, i = 0;
+        for (; i + 1 < piece->count; i += 2, at += 2 * piece->stride) {
+            add_moments(x, at, piece->width, bf16, about, sum, squares);
+            add_moments(x, at + piece->stride, piece->width, bf16, about, sum ? sum + 1 : NULL,
+                        squares ? squares + 1 : NULL);
         }
-    lanes mean = start + (sum[0] + sum[1]) / (float)(piece->rows * piece->count);
-    for (size_t r = 0; r < piece->rows; r++)
-        for (size_t i = 0; i < piece->count; i++) {
-            get(&v, k->x + piece->at + r * g->row + i * g->stride, piece->width);
-            v -= mean;
-            squares[i & 1] += v * v;
-        }
+        if (i < piece->count) add_moments(x, at, piece->width, bf16, about, sum, squares);
+    }
+}
+
+/* Zero where y is negative; a NaN stays. */
+INLINE void rectify(lanes *y) { *y = (lanes)((bits)*y & ~(*y < 0)); }
+
+/* Sums are of differences to the first vector: a mean far from zero costs no digits, and a channel that is
+ * constant has a variance of exactly 0. In bfloat16, which has few digits to lose, their squares are summed
+ * with them: as the first vector is one of n, these are at most n times those around the mean. */
+INLINE void measure_piece(const struct job *k, const struct piece *piece, const lanes of[LINES],
+                          struct part *p, struct code code)
+{
+    const int bf16 = code.bf16;
+    lanes sum[2] = { { 0 } }, squares[2] = { { 0 } }, start;
+    float n = (float)(piece->rows * piece->count);
+    const void *x = k->data.x;
+    get(&start, x, piece->at, piece->width, bf16);
+    add_piece(x, piece, bf16, &start, sum, bf16 ? squares : NULL);
+    sum[0] += sum[1];
+    lanes mean = start + sum[0] / n;
+    if (!bf16) add_piece(x, piece, bf16, &mean, NULL, squares);
     squares[0] += squares[1];
+    if (bf16) {
+        squares[0] -= sum[0] * sum[0] / n;
+        rectify(&squares[0]);
+    }
     merge(p, (double)(piece->rows * piece->count), &mean, &squares[0], piece->width);
 }
 
 CPU_CLONES static void measure(const struct job *k, size_t strip, struct half rows, struct part *p)
 {
-    each_piece(k, strip, rows, NULL, p, measure_piece);
+    each_piece(k, strip, rows, 0, p, measure_piece, 0);
+}
+
+BF16_CODE static void measure_bf16(const struct job *k, size_t strip, struct half rows, struct part *p)
+{
+    each_piece(k, strip, rows, 0, p, measure_piece, 1);
 }
 
 /* The moments of the channel that starts at this lane. */
@@ -197,11 +93,11 @@ static void moments(const struct geometry *g, const struct part *p, size_t parts
                     double *var)
 {
     double n = 0, m = 0, squares = 0;
-    for (size_t j = 0; j < parts; j++)
+    for (size_t j = 0; j < parts; j++, p += g->band)
         for (size_t i = lane; i < LANES; i += g->period) {
-            double more = p[j].n[i], apart = p[j].first[i] - m;
+            double more = p->n[i], apart = p->first[i] - m;
             if (more == 0) continue;
-            squares += p[j].second[i] + apart * apart * n * more / (n + more);
+            squares += p->second[i] + apart * apart * n * more / (n + more);
             m += apart * more / (n + more);
             n += more;
         }
@@ -231,43 +127,67 @@ static void settle_moments(const struct job *k, size_t strip, const struct part 
     }
 }
 
-/* Zero where y is negative; a NaN stays. */
-INLINE void rectify(lanes *y) { *y = (lanes)((bits)*y & ~(*y < 0)); }
-
-INLINE void normalise_span(const struct job *k, const struct span *sp, struct half rows, size_t width,
-                           const lanes of[KEPT], int streamed)
+/* v where z is positive, else v times the slope. */
+INLINE void bend(lanes *v, const lanes *z, float below)
 {
-    const struct geometry *g = &k->s->g;
-    for (size_t r = rows.from; r < rows.to; r++)
-        for (size_t i = 0; i < sp->count; i++) {
-            size_t at = r * g->row + sp->at + i * g->stride;
-            lanes v;
-            get(&v, k->x + at, width);
-            v = (v - of[MEAN]) * of[GAIN] + of[SHIFT];
-            if (k->s->relu) rectify(&v);
-            put(k->y + at, &v, width, streamed);
-        }
+    bits positive = *z > 0;
+    *v = (lanes)(((bits)*v & positive) | ((bits)(*v * below) & ~positive));
 }
 
-static void load(const struct job *k, size_t strip, lanes of[KEPT])
+/* Is there a sum before the activation? */
+INLINE int sums(const struct norm *s, struct code code)
 {
-    for (int i = 0; i < KEPT; i++) coefficients(&k->s->g, strip, k->kept + (size_t)i * k->s->vector, &of[i]);
+    return code.kind == SUM_RELU || (code.kind >= HALF_LINES && s->adds);
+}
+
+INLINE void activate(const struct norm *s, lanes *y, struct code code)
+{
+    if (code.kind == RELU || code.kind == SUM_RELU || (code.kind == ANY && s->act == ACT_RELU))
+        rectify(y);
+    else if (code.kind == HALF_LINES || (code.kind == ANY && s->kind != ANY))
+        bend(y, y, s->below);
+    else if (code.kind == ANY)
+        act_map(s->act, LANES, (const float *)y, (float *)y);
+}
+
+INLINE void normalise_rows(const struct job *k, const struct piece *piece, const lanes of[LINES],
+                           struct code code, int streamed)
+{
+    const struct data d = k->data;
+    for (size_t r = 0; r < piece->rows; r++) {
+        size_t at = piece->at + r * piece->row;
+        for (size_t i = 0; i < piece->count; i++, at += piece->stride) {
+            lanes v;
+            get(&v, d.x, at, piece->width, code.bf16);
+            v = (v - of[MEAN]) * of[GAIN] + of[SHIFT];
+            if (sums(k->s, code)) {
+                lanes u;
+                get(&u, d.u, at, piece->width, code.bf16);
+                v += u;
+            }
+            activate(k->s, &v, code);
+            put(d.y, at, &v, piece->width, code.bf16, streamed);
+        }
+    }
+}
+
+INLINE void normalise_piece(const struct job *k, const struct piece *piece, const lanes of[LINES],
+                            struct part *p, struct code code)
+{
+    if (piece->width == LANES && k->s->streamed)
+        normalise_rows(k, piece, of, code, 1);
+    else
+        normalise_rows(k, piece, of, code, 0);
 }
 
 CPU_CLONES static void normalise(const struct job *k, size_t strip, struct half rows)
 {
-    struct span span[2];
-    int spans = spans_of(&k->s->g, strip, span);
-    lanes of[KEPT];
-    load(k, strip, of);
-    for (int j = 0; j < spans; j++) {
-        if (span[j].width != LANES)
-            normalise_span(k, &span[j], rows, span[j].width, of, 0);
-        else if (k->s->streamed)
-            normalise_span(k, &span[j], rows, LANES, of, 1);
-        else
-            normalise_span(k, &span[j], rows, LANES, of, 0);
-    }
+    each_piece(k, strip, rows, KEPT, NULL, normalise_piece, 0);
+}
+
+BF16_CODE static void normalise_bf16(const struct job *k, size_t strip, struct half rows)
+{
+    each_piece(k, strip, rows, KEPT, NULL, normalise_piece, 1);
 }
 
 /* Moves the running statistics once: r += bn_momentum * (batch - r), batch = the average over the halves. */
@@ -290,19 +210,32 @@ static void move_running(const struct norm *s, const float *stats, double bn_mom
     }
 }
 
-static const struct steps forward_steps = { measure, settle_moments, normalise };
+/* Of float and of bfloat16. */
+static const struct steps forward_steps[2] = { { measure, settle_moments, normalise },
+                                               { measure_bf16, settle_moments, normalise_bf16 } };
+
+static void zero_padding(const struct norm *s, void *y)
+{
+    if (s->kind == ANY && act_apply(s->act, 0) != 0)
+        format_pad(s->cpu, &s->y, (size_t)s->half[s->halves - 1].to, y);
+}
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
                    const void *addend, const real *scale, const real *bias, real *mean, real *var,
                    double bn_momentum, void *kept, void *y)
 {
     const struct norm *s = p->self;
-    struct job k = { .s = s, .x = x, .scale = scale, .bias = bias, .y = y, .steps = &forward_steps };
+    struct job k = { .s = s,
+                     .data = { .x = x, .u = operand_get(s->cpu, &s->u, addend, context->scratch), .y = y },
+                     .scale = scale,
+                     .bias = bias,
+                     .steps = &forward_steps[s->g.bf16] };
     if (!s->train) {
         k.half = s->half[0];
         k.kept = context->scratch;
         for (size_t c = 0; c < s->g.c; c++) set_line(&k, c, mean[c], var[c]);
-        parallel_for(s->cpu, s->g.strips * CHUNKS, 1, apply_chunks, &k);
+        parallel_for(s->cpu, s->bands * CHUNKS, 1, apply_chunks, &k);
+        zero_padding(s, y);
         return OK;
     }
     k.part = context->scratch;
@@ -312,30 +245,74 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         run(&k);
     }
     move_running(s, kept, bn_momentum, mean, var);
+    zero_padding(s, y);
     return OK;
 }
 
 /* ---- backward ---- */
 
-/* The gradient of what the relu lets through, and x around its mean. */
-INLINE void pull(const struct job *k, size_t at, size_t width, const lanes of[KEPT], lanes *g, lanes *x)
+/* From the gradient behind the activation to that before it. z: before the activation, or behind one of two
+ * half-lines. */
+INLINE void activate_back(const struct norm *s, lanes *g, lanes *z, struct code code)
 {
-    get(g, k->gy + at, width);
-    get(x, k->x + at, width);
-    *x -= of[MEAN];
-    if (k->s->relu) *g = (lanes)((bits)*g & (*x * of[GAIN] + of[SHIFT] > 0));
+    if (code.kind == RELU || code.kind == SUM_RELU || (code.kind == ANY && s->act == ACT_RELU)) {
+        *g = (lanes)((bits)*g & (*z > 0));
+    } else if (code.kind == HALF_LINES || (code.kind == ANY && s->kind != ANY)) {
+        bend(g, z, s->below);
+    } else if (code.kind == ANY) {
+        act_map(s->act, LANES, (const float *)z, (float *)z);
+        act_grad(s->act, LANES, (const float *)z, (const float *)g, (float *)g);
+    }
 }
 
-INLINE void sum_piece(const struct job *k, const struct piece *piece, const lanes *of, struct part *p)
+/* The gradient before the activation, and x around its mean. */
+INLINE void pull(const struct norm *s, const struct data *d, size_t at, size_t width, struct code code,
+                 const lanes of[LINES], lanes *g, lanes *x)
 {
-    const struct geometry *s = &k->s->g;
-    lanes sum[2] = { { 0 } }, product[2] = { { 0 } }, g, x;
-    for (size_t r = 0; r < piece->rows; r++)
-        for (size_t i = 0; i < piece->count; i++) {
-            pull(k, piece->at + r * s->row + i * s->stride, piece->width, of, &g, &x);
-            sum[i & 1] += g;
-            product[i & 1] += g * x;
+    get(x, d->x, at, width, code.bf16);
+    *x -= of[MEAN];
+    if (sums(s, code)) {
+        get(g, d->g, at, width, code.bf16);
+    } else {
+        lanes z = *x * of[GAIN] + of[SHIFT];
+        get(g, d->gy, at, width, code.bf16);
+        activate_back(s, g, &z, code);
+    }
+}
+
+/* Behind a sum, d->g is made from y. */
+INLINE void add_gradients(const struct norm *s, const struct data *d, size_t at, size_t width,
+                          struct code code, const lanes of[LINES], lanes *sum, lanes *product)
+{
+    lanes g, x;
+    if (sums(s, code)) {
+        lanes y;
+        get(&g, d->gy, at, width, code.bf16);
+        get(&y, d->y, at, width, code.bf16);
+        activate_back(s, &g, &y, code);
+        put(d->g, at, &g, width, code.bf16, 0);
+        get(&x, d->x, at, width, code.bf16);
+        x -= of[MEAN];
+    } else {
+        pull(s, d, at, width, code, of, &g, &x);
+    }
+    *sum += g;
+    *product += g * x;
+}
+
+INLINE void sum_piece(const struct job *k, const struct piece *piece, const lanes of[LINES], struct part *p,
+                      struct code code)
+{
+    const struct data d = k->data;
+    lanes sum[2] = { { 0 } }, product[2] = { { 0 } };
+    for (size_t r = 0; r < piece->rows; r++) {
+        size_t at = piece->at + r * piece->row, i = 0;
+        for (; i + 1 < piece->count; i += 2, at += 2 * piece->stride) {
+            add_gradients(k->s, &d, at, piece->width, code, of, &sum[0], &product[0]);
+            add_gradients(k->s, &d, at + piece->stride, piece->width, code, of, &sum[1], &product[1]);
         }
+        if (i < piece->count) add_gradients(k->s, &d, at, piece->width, code, of, &sum[0], &product[0]);
+    }
     sum[0] += sum[1];
     product[0] += product[1];
     for (size_t i = 0; i < piece->width; i++) {
@@ -346,9 +323,12 @@ INLINE void sum_piece(const struct job *k, const struct piece *piece, const lane
 
 CPU_CLONES static void sum_gradients(const struct job *k, size_t strip, struct half rows, struct part *p)
 {
-    lanes of[KEPT];
-    load(k, strip, of);
-    each_piece(k, strip, rows, of, p, sum_piece);
+    each_piece(k, strip, rows, KEPT, p, sum_piece, 0);
+}
+
+BF16_CODE static void sum_gradients_bf16(const struct job *k, size_t strip, struct half rows, struct part *p)
+{
+    each_piece(k, strip, rows, KEPT, p, sum_piece, 1);
 }
 
 static void settle_gradients(const struct job *k, size_t strip, const struct part *p, size_t parts)
@@ -362,8 +342,8 @@ static void settle_gradients(const struct job *k, size_t strip, const struct par
         if (c >= g->c) break;
         for (size_t j = 0; j < parts; j++)
             for (size_t lane = i; lane < LANES; lane += g->period) {
-                sum += p[j].first[lane];
-                product += p[j].second[lane];
+                sum += p[j * g->band].first[lane];
+                product += p[j * g->band].second[lane];
             }
         double square = 1 / ((double)k->kept[VAR * n + c] + EPS);
         k->made[LEVEL * n + c] = (float)(sum / count);
@@ -373,39 +353,44 @@ static void settle_gradients(const struct job *k, size_t strip, const struct par
     }
 }
 
-INLINE void differentiate_span(const struct job *k, const struct span *sp, struct half rows, size_t width,
-                               const lanes of[KEPT], const lanes made[MADE], int streamed)
+INLINE void differentiate_rows(const struct job *k, const struct piece *piece, const lanes of[LINES],
+                               struct code code, int streamed)
 {
-    const struct geometry *s = &k->s->g;
-    for (size_t r = rows.from; r < rows.to; r++)
-        for (size_t i = 0; i < sp->count; i++) {
-            size_t at = r * s->row + sp->at + i * s->stride;
+    const struct data d = k->data;
+    const lanes *made = of + KEPT;
+    for (size_t r = 0; r < piece->rows; r++) {
+        size_t at = piece->at + r * piece->row;
+        for (size_t i = 0; i < piece->count; i++, at += piece->stride) {
             lanes g, x;
-            pull(k, at, width, of, &g, &x);
+            pull(k->s, &d, at, piece->width, code, of, &g, &x);
             g = of[GAIN] * (g - made[LEVEL] - x * made[SLOPE]);
-            put(k->gx + at, &g, width, streamed);
+            put(d.gx, at, &g, piece->width, code.bf16, streamed);
         }
+    }
+}
+
+INLINE void differentiate_piece(const struct job *k, const struct piece *piece, const lanes of[LINES],
+                                struct part *p, struct code code)
+{
+    if (piece->width == LANES && k->s->streamed && k->data.gx != (k->data.g ? k->data.g : k->data.gy))
+        differentiate_rows(k, piece, of, code, 1);
+    else
+        differentiate_rows(k, piece, of, code, 0);
 }
 
 CPU_CLONES static void differentiate(const struct job *k, size_t strip, struct half rows)
 {
-    struct span span[2];
-    int spans = spans_of(&k->s->g, strip, span);
-    lanes of[KEPT], made[MADE];
-    load(k, strip, of);
-    for (int i = 0; i < MADE; i++)
-        coefficients(&k->s->g, strip, k->made + (size_t)i * k->s->vector, &made[i]);
-    for (int j = 0; j < spans; j++) {
-        if (span[j].width != LANES)
-            differentiate_span(k, &span[j], rows, span[j].width, of, made, 0);
-        else if (k->s->streamed && k->gx != k->gy)
-            differentiate_span(k, &span[j], rows, LANES, of, made, 1);
-        else
-            differentiate_span(k, &span[j], rows, LANES, of, made, 0);
-    }
+    each_piece(k, strip, rows, LINES, NULL, differentiate_piece, 0);
 }
 
-static const struct steps backward_steps = { sum_gradients, settle_gradients, differentiate };
+BF16_CODE static void differentiate_bf16(const struct job *k, size_t strip, struct half rows)
+{
+    each_piece(k, strip, rows, LINES, NULL, differentiate_piece, 1);
+}
+
+static const struct steps backward_steps[2] = { { sum_gradients, settle_gradients, differentiate },
+                                                { sum_gradients_bf16, settle_gradients,
+                                                  differentiate_bf16 } };
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
                     const real *scale, const void *kept, const void *gy, void *gx, void *gaddend,
@@ -413,24 +398,30 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 {
     const struct norm *s = p->self;
     struct job k = { .s = s,
-                     .x = x,
-                     .gy = gy,
-                     .gx = gx,
+                     .data = { .x = x, .y = (void *)y, .gy = gy, .gx = gx },
                      .gscale = gscale,
                      .gbias = gbias,
                      .part = context->scratch,
                      .made = scratch_at(context->scratch, s->at_made),
-                     .steps = &backward_steps };
+                     .steps = &backward_steps[s->g.bf16] };
+    if (s->adds) k.data.g = gaddend ? operand_place(&s->gu, gaddend, context->scratch) : gx;
     for (int i = 0; i < s->halves_back; i++) {
         k.half = s->half[i];
         k.kept = (float *)kept + (size_t)i * KEPT * s->vector;
         k.add = context->add || i;
         run(&k);
     }
+    operand_put(s->cpu, &s->gu, gaddend, context->scratch, 0);
     return OK;
 }
 
 /* ---- plan ---- */
+
+/* Two half-lines that meet in 0. */
+static int half_lines(enum act a)
+{
+    return a == ACT_LINEAR || a == ACT_RELU || a == ACT_LEAKY || a == ACT_RELIE;
+}
 
 static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
@@ -446,19 +437,39 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
                         .halves = halves,
                         .halves_back = (size_t)d->rows_back < n ? 1 : halves,
                         .train = d->train,
-                        .relu = d->act == ACT_RELU };
+                        .act = d->act,
+                        .adds = d->addend != NULL,
+                        .y = format_of(out->shape, d->in->layout) };
     const struct geometry *g = &s->g;
+    s->bands = (g->strips + g->band - 1) / g->band;
     s->vector = (g->c + LANES - 1) / LANES * LANES;
     s->streamed = out->bytes >= STREAMED && g->stride == LANES && !g->tail;
-    p->fused = s->relu || d->act == ACT_LINEAR;
+    /* In bfloat16 every activation is fused: to round what lies between costs digits. */
+    p->fused = s->g.bf16 || half_lines(d->act);
+    if (!p->fused) s->act = ACT_LINEAR;
+    if (!half_lines(s->act))
+        s->kind = ANY;
+    else if (s->act == ACT_RELU)
+        s->kind = s->adds ? SUM_RELU : RELU;
+    else
+        s->kind = s->adds || s->act != ACT_LINEAR ? HALF_LINES : LINEAR;
+    if (s->kind != ANY) s->below = (float)act_slope_y(s->act, -1);
     if (!d->train) {
         p->scratch_bytes = KEPT * s->vector * sizeof(float);
         return OK;
     }
     p->kept_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
-    scratch_reserve(&p->scratch_bytes, g->strips * CHUNKS * sizeof(struct part));
+    scratch_reserve(&p->scratch_bytes, s->bands * g->band * CHUNKS * sizeof(struct part));
     s->at_made = scratch_reserve(&p->scratch_bytes, MADE * s->vector * sizeof(float));
+    if (s->adds) {
+        s->u = operand_of(d->addend, (int)n, d->in->layout);
+        s->gu = operand_of(d->addend, d->rows_back, d->in->layout);
+        operand_reserve(&s->u, &p->scratch_bytes);
+        operand_reserve(&s->gu, &p->scratch_bytes);
+    }
     return OK;
 }
 
-const struct norm_ops cpu_norm = { .plan = plan, .forward = forward, .backward = backward };
+const struct norm_ops cpu_norm = {
+    .plan = plan, .forward = forward, .backward = backward, .adds = half_lines
+};

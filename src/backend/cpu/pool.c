@@ -6,10 +6,10 @@ struct pool {
     const struct cpu *cpu;
     struct pool_desc desc;
     struct shape in_shape, out_shape;
-    struct memory_format in;
+    struct memory_format in;               /* as it is worked on */
+    struct operand x, y, gy, gx, gx_added; /* gx_added: where gx is added to */
     size_t rows, rows_back;
     struct primitive run, back; /* maxima */
-    size_t at_gx;               /* in scratch: the gradient before it is added */
 };
 
 static void release(void *self)
@@ -19,12 +19,26 @@ static void release(void *self)
     primitive_destroy(&s->back);
 }
 
+/* Sums and averages are worked on in float, and so are maxima of windows so large that their mask has words:
+ * with these oneDNN 2.6 and 3.2 return wrong gradients in bfloat16. */
+static const struct layout *worked_on(const struct pool_desc *d, const struct layout *l, struct shape s)
+{
+    int native = d->kind == POOL_MAX && d->size * d->size <= UINT8_MAX;
+    return format_layout(s, format_block(l), native && format_bf16(l));
+}
+
 /* Backward may be over fewer rows: the mask begins with theirs. */
 static int plan_max(struct pool *s, const struct pool_desc *d, const struct tensor *out, struct op_plan *p,
                     struct err *e)
 {
-    struct dnn_pool c = { d->train, d->in->shape, out->shape,  d->in->layout,
-                          d->size,  d->stride_y,  d->stride_x, d->pad / 2 };
+    struct dnn_pool c = { .train = d->train,
+                          .in = d->in->shape,
+                          .out = out->shape,
+                          .layout = worked_on(d, d->in->layout, d->in->shape),
+                          .size = d->size,
+                          .stride_y = d->stride_y,
+                          .stride_x = d->stride_x,
+                          .before = d->pad / 2 };
     TRY(dnn_pool(&s->run, s->cpu, &c, PASS_FORWARD, e));
     if (d->train) {
         p->kept_bytes = primitive_arg_bytes(&s->run, 2);
@@ -32,25 +46,40 @@ static int plan_max(struct pool *s, const struct pool_desc *d, const struct tens
         TRY(dnn_pool(&s->back, s->cpu, &c, PASS_DATA, e));
     }
     scratch_reserve(&p->scratch_bytes, max_size(s->run.scratch_bytes, s->back.scratch_bytes));
-    if (d->train) s->at_gx = scratch_reserve(&p->scratch_bytes, s->rows_back * s->in.row * sizeof(float));
     return OK;
 }
 
 static int plan(struct backend *be, const struct pool_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
+    struct shape in = d->in->shape;
+    const struct layout *input = worked_on(d, d->in->layout, in);
     TRY(op_plan_init(p, sizeof(struct pool), e));
     TRY(format_tensor(out, d->kind == POOL_AVERAGE ? NULL : d->in->layout, e));
+    const struct layout *output = worked_on(d, out->layout, out->shape);
     struct pool *s = p->self;
     p->release = release;
     *s = (struct pool){ .cpu = cpu_of(be),
                         .desc = *d,
-                        .in_shape = d->in->shape,
+                        .in_shape = in,
                         .out_shape = out->shape,
-                        .in = format_of(d->in->shape, d->in->layout),
-                        .rows = (size_t)d->in->shape.n,
+                        .in = format_of(in, input),
+                        .x = operand_of(d->in, in.n, input),
+                        .y = operand_of(out, in.n, output),
+                        .gy = operand_of(out, d->rows_back, output),
+                        .gx = operand_of(d->in, d->rows_back, input),
+                        .gx_added = operand_of(d->in, d->rows_back, input),
+                        .rows = (size_t)in.n,
                         .rows_back = (size_t)d->rows_back };
-    return d->kind == POOL_MAX ? plan_max(s, d, out, p, e) : OK;
+    if (d->kind == POOL_MAX) TRY(plan_max(s, d, out, p, e));
+    operand_reserve(&s->x, &p->scratch_bytes);
+    operand_reserve(&s->y, &p->scratch_bytes);
+    if (!d->train) return OK;
+    operand_reserve(&s->gy, &p->scratch_bytes);
+    s->gx_added.reorder |= d->kind == POOL_MAX; /* the primitive does not add */
+    operand_reserve(&s->gx_added, &p->scratch_bytes);
+    s->gx.at = s->gx_added.at;
+    return OK;
 }
 
 /* ---- weighted sums over windows: a plane is the block of channels that lies at each pixel ---- */
@@ -146,15 +175,19 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    void *kept)
 {
     const struct pool *s = p->self;
-    if (s->desc.kind == POOL_MAX)
-        return primitive_run(&s->run, (const void *[]){ x, y, kept }, context->scratch);
-    if (s->desc.kind == POOL_AVERAGE) {
-        struct average k = { &s->in, x, y, 0 };
+    void *scratch = context->scratch;
+    const void *from = operand_get(s->cpu, &s->x, x, scratch);
+    void *to = operand_place(&s->y, y, scratch);
+    if (s->desc.kind == POOL_MAX) {
+        TRY(primitive_run(&s->run, (const void *[]){ from, to, kept }, scratch));
+    } else if (s->desc.kind == POOL_AVERAGE) {
+        struct average k = { &s->in, from, to, 0 };
         parallel_for(s->cpu, s->rows, 1, average_rows, &k);
     } else {
-        struct sums k = { s, (float *)x, y, 0 };
+        struct sums k = { s, (float *)from, to, 0 };
         parallel_for(s->cpu, s->rows * s->in.blocks, 1, sum_planes, &k);
     }
+    operand_put(s->cpu, &s->y, y, scratch, 0);
     return OK;
 }
 
@@ -162,21 +195,23 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, int add)
 {
     const struct pool *s = p->self;
-    if (s->desc.kind == POOL_AVERAGE) {
-        struct average k = { &s->in, gy, gx, add };
+    const struct operand *o = add ? &s->gx_added : &s->gx;
+    void *scratch = context->scratch;
+    const void *from = operand_get(s->cpu, &s->gy, gy, scratch);
+    void *to = operand_place(o, gx, scratch);
+    int adds = operand_adds(o, add);
+    if (s->desc.kind == POOL_MAX) {
+        TRY(primitive_run(&s->back, (const void *[]){ from, to, kept }, scratch));
+    } else if (s->desc.kind == POOL_AVERAGE) {
+        struct average k = { &s->in, from, to, adds };
         parallel_for(s->cpu, s->rows_back, 1, spread_rows, &k);
-        if (!add) format_pad(s->cpu, &s->in, s->rows_back, gx);
-        return OK;
-    }
-    if (s->desc.kind != POOL_MAX) {
-        struct sums k = { s, gx, (float *)gy, 1 };
-        if (!add) memset(gx, 0, s->rows_back * s->in.row * sizeof(float));
+    } else {
+        struct sums k = { s, to, (float *)from, 1 };
+        if (!adds) memset(to, 0, s->rows_back * s->in.row * sizeof(float));
         parallel_for(s->cpu, s->rows_back * s->in.blocks, 1, sum_planes, &k);
-        return OK;
     }
-    void *to = add ? scratch_at(context->scratch, s->at_gx) : gx;
-    TRY(primitive_run(&s->back, (const void *[]){ gy, to, kept }, context->scratch));
-    if (add) accumulate_all(s->cpu, s->rows_back * s->in.row, to, gx);
+    operand_put(s->cpu, o, gx, scratch, add);
+    if (!add && s->desc.kind == POOL_AVERAGE) format_pad(s->cpu, &o->have, s->rows_back, gx);
     return OK;
 }
 
