@@ -146,8 +146,8 @@ static int plan_own(struct conv *s, struct backend *be, const struct linear_desc
 }
 
 /* oneDNN's code computes directly; version 2 has Winograd's algorithm as well, version 3 no longer. The
- * choice may not depend on timing: results would change from run to run. Two cores of a Zen 4, batch 150,
- * GFLOP/s of the passes forward, data and weights, counted as if direct:
+ * choice may not depend on timing: results would change from run to run. Two cores of a Zen 4, fp32, 150
+ * images, GFLOP/s of the passes forward, data and weights, counted as if direct:
  *
  *   3x3 on      conv_winograd   2.6, Winograd   2.6, direct
  *   64x32x32    514 514 537     556 555 433     238 238 197
