@@ -2,7 +2,7 @@
 # make bench: what training costs here, alone and next to PyTorch and Debian's darknet. One table, and at its end
 # lines "bench NAME VALUE UNIT" for programs (also in build/bench/bench.txt).
 #
-#   scripts/bench.sh [speed|growth|itra|loader|decode|torch|rivals|darknet|ceiling]...      default: all that this machine can run
+#   scripts/bench.sh [speed|growth|inference|itra|loader|decode|torch|rivals|darknet|ceiling]...      default: all that this machine can run
 #
 # torch is Debian's PyTorch; rivals the one in build/torch (scripts/deps.sh rivals: gigabytes), in fp32 and bf16, eager and
 # compiled.
@@ -47,9 +47,9 @@ rounds_of() { # rounds_of NET: the small net's steps are short, so it takes more
 ours() { # ours SLOT NET [SECTION.KEY=VALUE]...
     slot=$1 net=$2
     shift 2
-    "start_$slot" "$bin/step" -precision "$precision" "$(cfg_of "$net")" "$threads" "$@"
+    "start_$slot" "$bin/step" -precision "$precision" -for "$purpose" "$(cfg_of "$net")" "$threads" "$@"
 }
-precision=fp32
+precision=fp32 purpose=training
 has_bf16() { grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; }
 
 report() { # report NAME VALUE UNIT TEXT
@@ -91,8 +91,8 @@ alone() { # alone NAME NET TEXT [SECTION.KEY=VALUE]...
         echo "$time_a"
         i=$((i + 1))
     done >"$pipes/rounds"
-    report "$name.images" "$(calc %.1f "1 / $(median '$1' "$pipes/rounds")")" images/s "$text"
-    report "$name.memory" "$(peak_mib "$pa")" MiB "$text: peak resident memory"
+    report "$name.$net.images" "$(calc %.1f "1 / $(median '$1' "$pipes/rounds")")" images/s "$text"
+    report "$name.$net.memory" "$(peak_mib "$pa")" MiB "$text: peak resident memory"
     stop_a
 }
 
@@ -150,6 +150,36 @@ part_torch() {
     done
 }
 
+compile_darknet() {
+    ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -isystem $darknet/include tests/bench/darknet_step.c \
+        -o $work/darknet_step -L$darknet -ldarknet -Wl,-rpath,$darknet -lm || die "darknet_step does not compile"
+}
+for_darknet() { # for_darknet NET: a cfg that it reads, for 8 images at a time
+    ./darknet strip "$(cfg_of "$1")" "$pipes/$1.cfg" || exit 1
+    sed -i 's/^batch=.*/batch=8/' "$pipes/$1.cfg"
+}
+
+part_inference() {
+    title "forward pass, batch 150"
+    purpose=inference
+    for precision in fp32 $(if has_bf16; then echo bf16; fi); do
+        for net in $nets; do
+            alone "inference.$precision" "$net" "$net, $precision"
+            [ ! -e build/torch ] || OMP_NUM_THREADS=$threads against "inference.torch.$precision" "$net" "$(rounds_of "$net")" \
+                build/torch/bin/python tests/bench/torch_step.py "$net" 150 "$threads" --precision "$precision" --compile --infer
+        done
+    done
+    precision=fp32
+    if [ -e $darknet/libdarknet.so ]; then
+        compile_darknet
+        for net in $few; do
+            for_darknet "$net"
+            against inference.darknet "$net" 3 $work/darknet_step "$pipes/$net.cfg" inference
+        done
+    fi
+    purpose=training
+}
+
 part_rivals() {
     title "PyTorch $(build/torch/bin/python -c 'import torch; print(torch.__version__)'), channels_last, batch 150"
     for precision in fp32 $(if has_bf16; then echo bf16; fi); do
@@ -165,11 +195,9 @@ part_rivals() {
 
 part_darknet() {
     title "Debian's darknet, batch 8 (time per image; it computes in one thread)"
-    ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -isystem $darknet/include tests/bench/darknet_step.c \
-        -o $work/darknet_step -L$darknet -ldarknet -Wl,-rpath,$darknet -lm || die "darknet_step does not compile"
+    compile_darknet
     for net in $few; do
-        ./darknet strip "$(cfg_of "$net")" "$pipes/$net.cfg" || exit 1
-        sed -i 's/^batch=.*/batch=8/' "$pipes/$net.cfg"
+        for_darknet "$net"
         against darknet "$net" 3 $work/darknet_step "$pipes/$net.cfg"
     done
 }
@@ -243,8 +271,8 @@ possible() { # possible PART: or says why not
     darknet) [ -e $darknet/libdarknet.so ] || echo "Debian's darknet is not installed" ;;
     ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LISTS:-}" ] || echo "CEILING and CEILING_LISTS are not set" ;;
     decode) scripts/deps.sh turbojpeg opencv >/dev/null 2>&1 || echo "libjpeg-turbo and OpenCV are not installed" ;;
-    speed | growth | itra | loader) ;;
-    *) echo "no such part: expected speed, growth, itra, loader, decode, torch, rivals, darknet or ceiling" ;;
+    speed | growth | inference | itra | loader) ;;
+    *) echo "no such part: expected speed, growth, inference, itra, loader, decode, torch, rivals, darknet or ceiling" ;;
     esac
 }
 
@@ -259,7 +287,7 @@ trap '' PIPE
 
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores, $threads threads, medians of $repeats;" \
     "load at the start: $(cut -d' ' -f1 /proc/loadavg)"
-[ $# -gt 0 ] || set -- speed growth loader decode itra torch rivals darknet ceiling
+[ $# -gt 0 ] || set -- speed growth inference loader decode itra torch rivals darknet ceiling
 for part in "$@"; do
     why=$(possible "$part")
     if [ -n "$why" ]; then

@@ -1,7 +1,7 @@
 /* Debian's darknet as a contender in `make bench` (the protocol is in step.c): training steps of a cfg that
- * it can read. A program of its own, because both libraries define `network`.
+ * it can read, or its forward pass alone. A program of its own, because both libraries define `network`.
  *
- *   darknet_step CFG */
+ *   darknet_step CFG [inference] */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,21 +22,30 @@ static void set_data(network *net)
     for (size_t i = 0; i < rows; i++) net->truth[i * truths + i % truths] = 1;
 }
 
+static void step(network *net, int infer)
+{
+    if (infer)
+        network_predict(net, net->input);
+    else
+        train_network_datum(net);
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: darknet_step CFG\n");
+    const int infer = argc == 3 && !strcmp(argv[2], "inference");
+    if (argc != 2 + infer) {
+        fprintf(stderr, "usage: darknet_step CFG [inference]\n");
         return 2;
     }
     network *net = load_network(argv[1], NULL, 0);
     net->learning_rate = 1e-6f; /* step.c says why */
     set_data(net);
-    train_network_datum(net);
+    step(net, infer);
     puts("ready"); /* among the layers that the library prints */
     fflush(stdout);
     for (char line[64]; fgets(line, sizeof line, stdin);) {
         double start = now();
-        train_network_datum(net);
+        step(net, infer);
         printf("%.9f\n", (now() - start) / net->batch);
         fflush(stdout);
     }

@@ -1,6 +1,6 @@
-/* Our contender in `make bench`: training steps of a cfg, on data in memory.
+/* Our contender in `make bench`: training steps of a cfg, or its forward pass alone, on data in memory.
  *
- *   step [-device NAME] [-precision WORD] CFG THREADS [SECTION.KEY=VALUE]...
+ *   step [-device NAME] [-precision WORD] [-for training|inference] CFG THREADS [SECTION.KEY=VALUE]...
  *
  * All contenders speak one protocol, so that scripts can let them take turns (scripts/contenders.inc): after
  * a warm-up, a line "ready"; for each line on stdin, a round, and a line with the seconds it took per image.
@@ -27,7 +27,8 @@
 struct contender {
     struct backend *be;
     struct net *net;
-    struct program *plain, *paired; /* as a training run has them */
+    struct program *plain, *paired; /* as a training run has them; or plain alone, for inference */
+    int infer;
     float *x;
     struct crop *move; /* instead of x, where images stay on the device */
     int *label;
@@ -36,6 +37,7 @@ struct contender {
 
 struct request {
     const char *device, *precision; /* NULL: the default, as the cfg says */
+    int infer;
     const char *cfg;
     int threads;
     const char *const *set; /* NULL-terminated, as argv is */
@@ -53,6 +55,8 @@ static int parse(struct request *r, int argc, char **argv)
             r->device = argv[i + 1];
         else if (!strcmp(argv[i], "-precision"))
             r->precision = argv[i + 1];
+        else if (!strcmp(argv[i], "-for"))
+            r->infer = !strcmp(argv[i + 1], "inference");
         else
             return -1;
     }
@@ -78,6 +82,10 @@ static int open_programs(struct contender *c, struct err *e)
     const struct net *net = c->net;
     struct program_desc plain = { .rows = net->mini, .train = 1 }, paired = plain;
     paired.paired = 1;
+    if (c->infer) {
+        plain.train = 0;
+        return program_open(&c->plain, c->net, &plain, e);
+    }
     if (net->config.subdivisions != 1)
         return fail(e, E_CFG, "%s: step times one mini-batch an update: set subdivisions=1", net->cfg->path);
     if (!net->pair_loader || net->wants.every > 1) TRY(program_open(&c->plain, c->net, &plain, e));
@@ -92,7 +100,7 @@ static int keep_images(struct contender *c, size_t rows, size_t image, int *kept
     float mean[4], scale[4];
     *kept = 0;
     TRY(augment_from_net(c->net, &a, e));
-    if (!augment_only_moves(&a, k->width, k->height)) return OK;
+    if (c->infer || !augment_only_moves(&a, k->width, k->height)) return OK;
     uint8_t *pixels = mem_alloc(rows * image, 1);
     c->move = mem_alloc(rows, sizeof *c->move);
     if (!pixels || !c->move) {
@@ -148,6 +156,15 @@ static int wait_and_read(struct contender *c, struct program *p, const struct st
     return OK;
 }
 
+static int predict(struct contender *c, int count, struct cost *cost, struct err *e)
+{
+    struct step s = { .x = c->x, .rows = c->net->mini };
+    double start = now();
+    for (int i = 0; i < count; i++) TRY(program_infer(c->plain, &s, NULL, NULL, e));
+    *cost = (struct cost){ (now() - start) / count, 0 };
+    return OK;
+}
+
 /* The mean of iterations n, n + 1, ... */
 static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost, struct err *e)
 {
@@ -179,6 +196,7 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
 
 static int play_round(struct contender *c, struct cost *mean, struct err *e)
 {
+    if (c->infer) return predict(c, 1, mean, e);
     uint64_t k = (uint64_t)c->net->wants.every, n = (c->last / k + 1) * k;
     double first = k > 1, others = k > 1 ? (double)k - 2 : 0;
     struct cost matched, next = { 0 }, later = { 0 };
@@ -211,12 +229,15 @@ static void print_ready(const struct contender *c)
 static int play(struct contender *c, struct err *e)
 {
     struct cost cost;
-    int warm_ups = step_max_in_flight(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
+    int warm_ups = !c->infer && step_max_in_flight(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
     for (int i = 0; i < warm_ups; i++) TRY(play_round(c, &cost, e));
     print_ready(c);
     for (char line[64]; fgets(line, sizeof line, stdin);) {
         int count = atoi(line);
-        TRY(count > 0 ? iterate(c, c->last + 1, count, &cost, e) : play_round(c, &cost, e));
+        if (count > 0)
+            TRY(c->infer ? predict(c, count, &cost, e) : iterate(c, c->last + 1, count, &cost, e));
+        else
+            TRY(play_round(c, &cost, e));
         printf("%.9f %.6f\n", cost.seconds / c->net->mini, cost.extra / cost.seconds);
         fflush(stdout);
     }
@@ -229,9 +250,11 @@ int main(int argc, char **argv)
     struct request r = { 0 };
     struct err e = { 0 };
     if (parse(&r, argc, argv)) {
-        fprintf(stderr, "usage: step [-device NAME] [-precision WORD] CFG THREADS [SECTION.KEY=VALUE]...\n");
+        fprintf(stderr, "usage: step [-device NAME] [-precision WORD] [-for training|inference] CFG THREADS "
+                        "[SECTION.KEY=VALUE]...\n");
         return 2;
     }
+    c.infer = r.infer;
     int rc = open_net(&c, &r, &e);
     if (!rc) rc = open_programs(&c, &e);
     if (!rc) rc = make_data(&c, &e);

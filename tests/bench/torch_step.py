@@ -1,7 +1,7 @@
 """PyTorch as a contender (the protocol is in step.c): the nets of tests/torch/nets.py, channels_last.
 
     torch_step.py resnet18|vgg13|mobilenetv2|lenet BATCH THREADS [--device cpu|cuda] [--precision fp32|tf32|bf16]
-                  [--compile|--eager]
+                  [--compile|--eager] [--infer]
 
 bf16 is PyTorch's usual one: autocast, weights and optimiser in float. On a GPU its convolutions are chosen by measurement, as
 ours are, and data lies on the device.
@@ -27,6 +27,7 @@ def arguments():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "tf32", "bf16"))
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--infer", action="store_true", help="the forward pass alone")
     parser.add_argument("--eager", action="store_false", dest="compile")
     return parser.parse_args()
 
@@ -47,12 +48,20 @@ def main():
     optimiser = torch.optim.SGD(net.parameters(), lr=1e-6, momentum=0.5)  # step.c says why this rate
     forward = torch.compile(net) if args.compile else net
 
-    def step():
+    def predict():
+        with torch.inference_mode(), torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16"):
+            forward(x)
+
+    def train():
         optimiser.zero_grad(set_to_none=True)
         with torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16"):
             loss = F.cross_entropy(forward(x), label)
         loss.backward()
         optimiser.step()
+
+    step = predict if args.infer else train
+    if args.infer:
+        net.eval()
 
     def play_round(iterations):
         start = time.monotonic()

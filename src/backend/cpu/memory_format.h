@@ -11,9 +11,8 @@
 enum { ALL_CHANNELS = -1 };
 struct layout {
     int block;
-    int bf16; /* numbers are bfloat16 */
-    const_memory_desc_t
-        weights; /* of packed weights, instead of block; NULL: as the host has them, O,(I/groups),H,W */
+    int bf16;                    /* numbers are bfloat16 */
+    const_memory_desc_t weights; /* of packed weights, instead of the others */
 };
 
 /* Element (n, c, pixel p) lies at n*row + (c/block)*hw*block + p*block + c%block. Dense has block 1. */
