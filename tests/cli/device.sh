@@ -32,7 +32,7 @@ everywhere() {
     says "no GPU and one" "-nogpu contradicts -device cuda:0" ops good.cfg -nogpu -device cuda:0
     says "a misspelt precision" "did you mean bf16" ops good.cfg -precision bf61
     says "a precision that ref does not have" "precision bf16: device ref computes in fp32$" ops good.cfg -device ref -precision bf16
-    says "a precision that the CPU does not have" "device cpu computes in fp32 or bf16$" ops good.cfg -nogpu -precision tf32
+    says "a precision that the CPU does not have" "precision tf32: device [a-z]* computes in fp32( or bf16)?$" ops good.cfg -nogpu -precision tf32
     says "a precision of the cfg that the CPU does not have" "rounded.cfg:2: .*: try -precision fp32$" ops rounded.cfg -nogpu
     says "a number that no device has" "expected a number after ':'" ops good.cfg -device ref:4294967296
     says "a device that only begins like one" "'c' is not one of those built in" ops good.cfg -device c

@@ -9,7 +9,7 @@ zoo() { # zoo NAME OPERATIONS
     local cfg=$here/tests/zoo/$1.cfg small=$1.cfg
     [ -f "$cfg" ] || { cfg=whole.cfg && "$here/tests/zoo/generate.sh" "$1" >$cfg; }
     check "$1: $2 billion operations" prints "Operations: $2 Bn" ops "$cfg"
-    sed 's/^filters=1000/filters=3/; s/^batch=.*/batch=4/; s/^subdivisions=.*/subdivisions=2/; s/^max_batches=.*/max_batches=2/
+    sed 's/^filters=1000/filters=3/; s/^batch=.*/batch=8/; s/^subdivisions=.*/subdivisions=1/; s/^max_batches=.*/max_batches=2/
          s/^burn_in=.*/burn_in=0/; s/^learning_rate=.*/learning_rate=.01/; s/^\(height\|width\)=.*/\1=64/' "$cfg" >"$small"
     check "$1: trains for two iterations" prints '^2, [0-9.]+: [0-9.]+, ' classifier train mini.data "$small"
     check "$1: predicts" prints '^ *[0-9.]+%: ' classifier predict mini.data "$small" "backup/$1_final.weights" img/0_ant.ppm
