@@ -61,8 +61,7 @@ static int write_weights(const struct trainer *t, const char *path, int averages
                     : weights_save(t->net, path, t->net->n, t->net->seen, e);
 }
 
-/* averages: those of ema_alpha, where there are any. Should someone have removed the folder, it is made
- * again. */
+/* averages: those of ema_alpha, where there are any. A folder that someone has removed is made again. */
 static int save_weights(const struct trainer *t, const char *path, int averages, struct err *e)
 {
     int rc = write_weights(t, path, averages, e);
@@ -85,7 +84,8 @@ static int start_from_weights(struct trainer *t, struct err *e)
     int layers;
     TRY(weights_load(net, t->o->weights, t->o->finetune ? WEIGHTS_BACKBONE : WEIGHTS_BEGINNING, &layers, e));
     if (!layers)
-        note(&net->notes, "%s: holds no numbers, only a header: all layers are random", t->o->weights);
+        note(&net->notes, "%s: %s: all layers are random", t->o->weights,
+             t->o->finetune ? "no layer is loaded" : "holds no numbers, only a header");
     else if (layers < net->n)
         note(&net->notes, "%s: layers 0..%d loaded, the rest random", t->o->weights, layers - 1);
     if (t->o->clear || t->o->finetune) net_set_seen(net, 0);

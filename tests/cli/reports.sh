@@ -79,6 +79,8 @@ done
 check "-finetune to as many classes" run classifier train mini.data big.cfg $weights -finetune -set net.max_batches=1 -set net.learning_rate=0
 check "-finetune to as many classes: says what starts anew" says 'the last layer starts anew, although it has 3 outputs in the file, too'
 check "-finetune to as many classes: the rest is loaded" says 'layers 0\.\.[0-9]* loaded, the rest random'
+check "-finetune where the only layer with weights is the last" run classifier train mini.data mini.cfg backup/mini_final.weights -finetune
+check "-finetune where the only layer with weights is the last: says so" says 'no layer is loaded: all layers are random'
 check "-finetune without weights" refuses 'name the weights' classifier train mini.data big.cfg -finetune
 check "partial cuts what is whole" run partial big.cfg backup/five_final.weights backbone.weights 2
 run partial five.cfg backup/five_final.weights backbone2.weights 2
