@@ -11,6 +11,7 @@ struct demo {
     int frames;
     double start, last; /* clock before the first frame, and after the one before */
     double rate;        /* frames a second, as of late */
+    int askew;          /* so many are not turned */
 };
 
 /* A numbered image by the name of its file, another frame by its number. */
@@ -50,6 +51,8 @@ static int next_frame(struct demo *d, int *end, struct err *e)
     d->frames++;
     char number[16];
     if (frame.flaw) note(&d->a.s.notes, "frame %s: %s", frame_name(d, number), frame.flaw);
+    if (frame.askew && d->a.s.data->orient < 0 && !d->askew++)
+        note(&d->a.s.notes, IMAGE_ASKEW, frame_name(d, number));
     print_frame(d);
     return output_check(e);
 }

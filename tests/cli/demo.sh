@@ -38,6 +38,9 @@ check "a damaged image among them: named" grep -q '^darknet: g_31.ppm: is trunca
 for i in 1 2 4; do cp img/3_*.ppm h_$i.ppm; done
 check "an image that is missing" demo h_%d.ppm -csv
 check "an image that is missing: the end, and said" test "$(cut -d, -f1 out | sort -u | wc -l),$(grep -c '^h_%d.ppm: image 3 is missing, 4 is there' err)" = 3,1
+for i in 1 2; do cp "$here/tests/unit/jpeg/turned.jpg" t_$i.jpg; done
+check "images with an EXIF orientation" demo t_%d.jpg
+check "images with an EXIF orientation: it is ignored and that is said, once" test "$(grep -c ': has an EXIF orientation, which is ignored' err)" = 1
 check "a folder: what takes it" refuses 'img: is a folder: classifier predict takes them' img
 check "no such images" refuses 'gone_%02d.ppm: no image has such a name' gone_%02d.ppm
 check "into a file" demo f_%02d.ppm -t 2
