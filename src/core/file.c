@@ -119,6 +119,14 @@ static int give_up(struct file *f, const char *what, struct err *e)
     return rc;
 }
 
+static int is_stream(const struct stat *st)
+{
+    struct stat x;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (!fstat(fd, &x) && x.st_dev == st->st_dev && x.st_ino == st->st_ino) return 1;
+    return 0;
+}
+
 int file_create(struct file *f, const char *path, struct err *e)
 {
     enum { TRIES = 100 };
@@ -126,8 +134,13 @@ int file_create(struct file *f, const char *path, struct err *e)
     int fd = -1;
     memset(f, 0, sizeof *f);
     /* A rename over a device or a folder would not do what the user means. */
-    if (!stat(path, &st) && !S_ISREG(st.st_mode))
+    const int there = !stat(path, &st);
+    if (there && !S_ISREG(st.st_mode))
         return fail_at(e, E_FILE, path, 0, "exists and is not an ordinary file: choose another name");
+    /* /dev/stdout, say: the rename would put a file in the place of the link. */
+    if (there && is_stream(&st))
+        return fail_at(e, E_FILE, path, 0,
+                       "is where standard output or standard error goes: choose another name");
     f->path = mem_text(path, strlen(path));
     for (int i = 0; f->path && fd < 0 && i < TRIES; i++) {
         mem_free(f->temporary);

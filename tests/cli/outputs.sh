@@ -54,6 +54,17 @@ check "the list is the metrics of the run" sh -c "mkdir -p backup; cp train.list
     ! '$DARKNET' classifier train own.data mini.cfg >out 2>err && grep -q 'is read, and would be overwritten' err"
 rm -rf backup
 
+# Where standard output goes: neither that file nor a link to it, such as /dev/stdout, is replaced.
+for name in out err; do
+    ln -sf $name $name.link
+    for to in $name $name.link; do
+        run classifier valid mini.data mini.cfg w.weights -errors $to
+        check "-errors $to" test $? = 1
+        check "-errors $to: said" grep -q "^darknet: $to: is where standard output or standard error goes" err
+    done
+    check "the link is one" test -L $name.link
+done
+
 # What was written before is replaced, and so is an empty file.
 : >chart.png && : >e.csv && : >c.csv && : >s.cfg && : >p.weights && : >f.npy
 for i in 1 2; do
