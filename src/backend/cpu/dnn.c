@@ -1,5 +1,6 @@
 #include "dnn.h"
 #include <omp.h>
+#include <string.h>
 #include "core/cores.h"
 
 #define TEXT_(x) #x
@@ -148,6 +149,13 @@ int primitive_run(const struct primitive *p, const void *const *data, void *scra
 size_t primitive_arg_bytes(const struct primitive *p, int i)
 {
     return dnnl_memory_desc_get_size(arg_desc(p, i));
+}
+
+int primitive_is_general(const struct primitive *p)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(desc_of(p), dnnl_query_impl_info_str, 0, &name);
+    return strstr(name, "gemm:") || strstr(name, "ref:") || strstr(name, "simple:");
 }
 
 /* ---- layouts ---- */
