@@ -151,11 +151,12 @@ size_t primitive_arg_bytes(const struct primitive *p, int i)
     return dnnl_memory_desc_get_size(arg_desc(p, i));
 }
 
-int primitive_is_general(const struct primitive *p)
+int primitive_suits(const struct primitive *p, int depthwise)
 {
     const char *name = "";
     dnnl_primitive_desc_query(desc_of(p), dnnl_query_impl_info_str, 0, &name);
-    return strstr(name, "gemm:") || strstr(name, "ref:") || strstr(name, "simple:");
+    if (depthwise) return strstr(name, "dw") != NULL;
+    return !strstr(name, "gemm:") && !strstr(name, "ref:") && !strstr(name, "simple:");
 }
 
 /* ---- layouts ---- */

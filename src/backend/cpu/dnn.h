@@ -23,8 +23,8 @@ void primitive_destroy(struct primitive *); /* accepts one that was never made (
 /* data[i] belongs to the i-th argument, in the order that the function that makes the primitive documents. */
 int primitive_run(const struct primitive *, const void *const *data, void *scratch);
 size_t primitive_arg_bytes(const struct primitive *, int i);
-/* Is it made of products of matrices, or plain loops, rather than for its shape? */
-int primitive_is_general(const struct primitive *);
+/* Is it made for its shape, rather than of products of matrices or plain loops? */
+int primitive_suits(const struct primitive *, int depthwise);
 /* The layout of the i-th argument, a tensor of this shape. E_DEVICE: one that memory_format.h does not have.
  */
 int primitive_layout(const struct primitive *, int i, struct shape, int bf16, const struct layout **,
