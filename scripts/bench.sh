@@ -7,7 +7,7 @@
 # torch is Debian's PyTorch; rivals the one in build/torch (scripts/deps.sh rivals: gigabytes), in fp32 and bf16, eager and
 # compiled.
 #
-# Environment: THREADS (2); REPEATS (5), the rounds of a comparison, ten times as many for the small net; CEILING and
+# Environment: THREADS (2); NETS (all four); REPEATS (5), the rounds of a comparison, ten times as many for the small net; CEILING and
 # CEILING_LISTS, a program that runs the bare operations of a net in the library, and the folder with a list of them
 # for each net, as in resnet18.txt (no default).
 #
@@ -20,7 +20,7 @@ threads=${THREADS:-2} repeats=${REPEATS:-5}
 work=build/bench bin=build/float/tests/bench
 results=$work/bench.txt
 python=/usr/bin/python3 darknet=/usr/lib/darknet
-nets="resnet18 vgg13 mobilenetv2 lenet" few="resnet18 lenet"
+nets=${NETS:-resnet18 vgg13 mobilenetv2 lenet} few="resnet18 lenet"
 
 die() {
     echo "bench: $*" >&2
