@@ -100,8 +100,8 @@ static dnnl_status_t bind_args(struct primitive *p, const int *args)
 struct making {
     dnnl_engine_t engine;
     dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_t desc;
-    dnnl_status_t status; /* the first failure */
+    dnnl_primitive_desc_t desc, forward; /* forward: what a backward pass is made from, which nobody runs */
+    dnnl_status_t status;                /* the first failure */
     int threads_before;
 };
 
@@ -123,6 +123,7 @@ static int finish(struct making *m, struct primitive *p, const struct cpu *cpu, 
     if (m->status == dnnl_success) m->status = dnnl_primitive_create(&p->handle, m->desc);
     if (m->status == dnnl_success) m->status = bind_args(p, args);
     if (m->desc) dnnl_primitive_desc_destroy(m->desc);
+    if (m->forward) dnnl_primitive_desc_destroy(m->forward);
     if (m->attr) dnnl_primitive_attr_destroy(m->attr);
     if (m->status != dnnl_success) primitive_destroy(p);
     set_threads(m->threads_before);
@@ -316,11 +317,10 @@ int dnn_eltwise(struct primitive *p, const struct cpu *cpu, enum act act, size_t
     STEP(&m, dnnl_eltwise_forward_primitive_desc_create(&m.desc, m.engine, dnnl_forward_training, alg, md, md,
                                                         w->alpha, w->beta, m.attr));
     if (pass == PASS_DATA) {
-        dnnl_primitive_desc_t run = m.desc;
+        m.forward = m.desc;
         m.desc = NULL;
         STEP(&m, dnnl_eltwise_backward_primitive_desc_create(&m.desc, m.engine, alg, md, md, md, w->alpha,
-                                                             w->beta, run, m.attr));
-        if (run) dnnl_primitive_desc_destroy(run);
+                                                             w->beta, m.forward, m.attr));
     }
     forget(md);
     return finish(&m, p, cpu,
@@ -405,11 +405,10 @@ int dnn_pool(struct primitive *primitive, const struct cpu *cpu, const struct dn
     STEP(&m, dnnl_pooling_forward_primitive_desc_create(&m.desc, m.engine, kind, max, x, y, stride, window,
                                                         between, before, behind, m.attr));
     if (pass == PASS_DATA) {
-        dnnl_primitive_desc_t run = m.desc;
+        m.forward = m.desc;
         m.desc = NULL;
         STEP(&m, dnnl_pooling_backward_primitive_desc_create(&m.desc, m.engine, max, x, y, stride, window,
-                                                             between, before, behind, run, m.attr));
-        if (run) dnnl_primitive_desc_destroy(run);
+                                                             between, before, behind, m.forward, m.attr));
     }
     forget(x);
     forget(y);
