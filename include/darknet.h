@@ -26,9 +26,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#if defined __GNUC__
-#pragma GCC visibility push(default) /* what is declared here is all that the library exports */
-#endif
 
 #define DN_VERSION "0.1.0"
 
@@ -125,9 +122,6 @@ typedef struct {
  * finite; the weights are then those of the last update, and the next call starts the iteration again. */
 int dn_step(dn_net *, const dn_batch *, dn_stats *stats, dn_error *);
 
-#if defined __GNUC__
-#pragma GCC visibility pop
-#endif
 #ifdef __cplusplus
 }
 #endif

@@ -31,12 +31,18 @@ static void conv(void **state)
         { { 3, 32, 7, 6 }, 16, 1, 1, 0, 1, 3, 1, 1, 0, 1, 0, ACT_SWISH, 1, 2 },
         { { 2, 64, 8, 8 }, 64, 3, 1, 1, 1, 2, 1, 1, 0, 0, 0, ACT_LINEAR, 1, 2 },
         { { 3, 16, 2, 2 }, 16, 3, 1, 2, 1, 3, 1, 1, 0, 0, 0, ACT_RELU, 2, 0 },
-        /* Winograd: outputs in an odd number of blocks; padding of 0 and 2; tiles cut off; large */
+        /* Winograd: outputs in an odd number of blocks; padding of 0 and 2; tiles cut off; large;
+         * outputs and channels in part of a block; 5x5 */
         { { 3, 64, 6, 5 }, 48, 3, 1, 2, 1, 2, 0, 1, 0, 1, 0, ACT_MISH, 1, 0 },
         { { 2, 80, 7, 3 }, 64, 3, 1, 0, 1, 2, 1, 0, 1, 1, 0, ACT_RELU, 1, 0 },
         { { 3, 64, 1, 14 }, 16, 3, 1, 1, 1, 2, 0, 1, 1, 0, 0, ACT_SWISH, 1, 0 },
         { { 3, 256, 3, 5 }, 272, 3, 1, 1, 1, 2, 1, 1, 1, 1, 0, ACT_LEAKY, 1, 0 },
         { { 2, 272, 4, 2 }, 256, 3, 1, 1, 1, 2, 0, 1, 0, 1, 0, ACT_LINEAR, 1, 0 },
+        { { 3, 72, 7, 5 }, 50, 3, 1, 1, 1, 3, 1, 1, 0, 1, 0, ACT_LOGISTIC, 1, 0 },
+        { { 7, 20, 12, 12 }, 50, 5, 1, 0, 1, 5, 1, 1, 1, 0, 0, ACT_LOGISTIC, 1, 0 },
+        { { 3, 17, 5, 7 }, 50, 5, 1, 4, 1, 2, 0, 1, 0, 1, 0, ACT_TANH, 1, 0 },
+        { { 2, 48, 6, 9 }, 33, 5, 1, 2, 1, 2, 1, 0, 1, 1, 0, ACT_MISH, 1, 0 },
+        { { 2, 100, 4, 4 }, 130, 5, 1, 2, 1, 2, 1, 1, 0, 1, 0, ACT_LEAKY, 1, 0 },
         /* computed as matrix products by conv_as_gemm.c, but for the last */
         { { 5, 32, 2, 2 }, 48, 3, 1, 1, 1, 5, 1, 1, 1, 1, 0, ACT_RELU, 1, 0 },
         { { 5, 48, 2, 2 }, 16, 3, 1, 1, 1, 3, 0, 1, 0, 1, 0, ACT_LOGISTIC, 1, 0 },

@@ -169,7 +169,9 @@ static int plan_own(struct conv *s, struct backend *be, const struct linear_desc
  *   256x8x8     599 595 607     635 626 613     269 265 228
  *   512x4x4     649 646 655     631 624 590     327 309 218
  *
- * With fewer than 64 channels, as in a first layer, transforming costs more than it saves. */
+ * With fewer than 64 channels, as in a first layer, transforming costs more than it saves. Training steps of
+ * two 5x5 convolutions, ms an image: 32 to 32 channels on 14x14 .23 and direct .31, 64 to 96 on 8x8 .31 and
+ * .42, 128 to 128 on 7x7 .71 and .83; 16 to 32 on 16x16 .18 and .18, 16 to 16 on 28x28 .34 and .31. */
 static const struct linear_ops *own(const struct linear_desc *d, const struct tensor *out)
 {
     if (conv_as_gemm_fits(d, out)) return &conv_as_gemm;

@@ -1,27 +1,27 @@
-/* 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3): a tile of 4x4 output pixels costs 36 products for
- * each pair of channels instead of 144. Windows of 6x6 input pixels, one every 4 pixels, and the weights are
- * transformed to 36 positions each; at each position they are multiplied as matrices, tiles x channels by
- * channels x outputs; the result is transformed back. The gradient of the data is the same with the weights
- * turned round, that of the weights the adjoint: gradients of tiles are transformed by the adjoint of the
- * last step, multiplied with the windows, summed over tiles and transformed back to 3x3. */
+/* 3x3 and 5x5 convolutions with stride 1 by Winograd's F(4x4, 3x3) and F(2x2, 5x5): a tile of 4x4 (2x2)
+ * output pixels costs 36 products for each pair of channels instead of 144 (100). Windows of 6x6 input
+ * pixels, one for each tile, and the weights are transformed to 36 positions; at each position they are
+ * multiplied as matrices, tiles x channels by channels x outputs; the result is transformed back. The
+ * gradient of the weights is the adjoint: gradients of tiles are transformed by the adjoint of the last step,
+ * multiplied with the windows, summed over tiles and transformed back. The gradient of the data is, for 3x3,
+ * the same as forward with the weights turned round; for 5x5 it is the adjoint too, from tiles to windows
+ * that overlap: turned round, the windows would be 36/16 as many in LeNet. */
 #include "dense.h"
 #include "winograd.h"
 #include <string.h>
+#include "backend/scalar.h"
 #include "core/mem.h"
 
-/* Of a product of matrices: tiles and blocks of outputs that are in registers together, and channels that are
- * added up in one go: sums of sums round less, and without them the gradients of ResNet-18 have twice the
- * error. */
-enum { MOST_TILES = 14, WIDTH = 2, DEPTH = 32 };
 /* Tiles that a thread works on together, so that their numbers stay in its second-level cache; blocks of
  * weights from which on threads divide outputs instead, and tiles a thread then. */
-enum { GROUP = 28, LARGE = 16 * 16, LARGE_GROUP = 75, SUM_DEPTH = 64 };
+enum { GROUP = 28, LARGE = 16 * 16, LARGE_GROUP = 75 };
 
 struct winograd {
     const struct cpu *cpu;
     struct memory_format in, blocked, out; /* of x, of x in blocks of channels, of y */
     struct map x, y;
-    size_t pad, rows, rows_back;
+    size_t size, taps, pad, rows, rows_back;
+    int scatter; /* the gradient of the data goes from tiles to windows */
     int reorder; /* in and blocked differ */
     int add_gx;
     enum act act;
@@ -31,136 +31,29 @@ struct winograd {
     size_t at_x, at_u, at_parts; /* in scratch */
 };
 
-/* ---- products of matrices ---- */
-
-#define UNROLLED(i, n) _Pragma("GCC unroll 16") for (size_t i = 0; i < (n); i++)
-
-/* m[width blocks][tiles] = or += the sum over channels of v[tiles] * u. apart: from block to block of v, m.
- */
-INLINE void multiply(const size_t tiles, const size_t width, size_t blocks, size_t apart, const float *v,
-                     const float *u, int add, float *m)
-{
-    lanes sum[MOST_TILES][WIDTH], w[WIDTH];
-    UNROLLED(t, tiles) { UNROLLED(k, width) sum[t][k] = (lanes){ 0 }; }
-    for (size_t b = 0; b < blocks; b++, v += apart)
-        for (size_t c = 0; c < BLOCK; c++, u += width * BLOCK) {
-            UNROLLED(k, width) w[k] = ((const lanes *)u)[k];
-            UNROLLED(t, tiles) { UNROLLED(k, width) sum[t][k] += v[t * BLOCK + c] * w[k]; }
-        }
-    UNROLLED(t, tiles)
-    {
-        UNROLLED(k, width)
-        {
-            lanes *to = (lanes *)(m + k * apart) + t;
-            if (add) sum[t][k] += *to;
-            *to = sum[t][k];
-        }
-    }
-}
-
-#define CASE(tiles, width)                                                                                   \
-    case tiles:                                                                                              \
-        multiply(tiles, width, blocks, apart, v, u, add, m);                                                 \
-        break;
-#define CASES(width)                                                                                         \
-    CASE(1, width)                                                                                           \
-    CASE(2, width) CASE(3, width) CASE(4, width) CASE(5, width) CASE(6, width) CASE(7, width) CASE(8, width) \
-        CASE(9, width) CASE(10, width) CASE(11, width) CASE(12, width) CASE(13, width) CASE(14, width)
-
-CPU_CLONES static void multiply_1(size_t tiles, size_t blocks, size_t apart, const float *v, const float *u,
-                                  int add, float *m)
-{
-    switch (tiles) {
-        CASES(1)
-    }
-}
-
-CPU_CLONES static void multiply_2(size_t tiles, size_t blocks, size_t apart, const float *v, const float *u,
-                                  int add, float *m)
-{
-    switch (tiles) {
-        CASES(2)
-    }
-}
-
-/* For `width` blocks of outputs, all tiles and one position. u: [channel][output]. */
-static void multiply_tiles(const struct tiles *t, size_t width, size_t channels, const float *v,
-                           const float *u, float *m)
-{
-    size_t pieces = (t->count + MOST_TILES - 1) / MOST_TILES, apart = transformed(t, 1, 0);
-    for (size_t b = 0; b < channels; b += DEPTH / BLOCK)
-        for (size_t i = 0; i < pieces; i++) {
-            size_t from = t->count * i / pieces, to = t->count * (i + 1) / pieces,
-                   blocks = min_size(DEPTH / BLOCK, channels - b);
-            (width > 1 ? multiply_2 : multiply_1)(to - from, blocks, apart, v + b * apart + from * BLOCK,
-                                                  u + b * width * MATRIX, b > 0, m + from * BLOCK);
-        }
-}
-
-/* sum[channels][width] = or += the sum over tiles of v[channel] * g. */
-INLINE void sum(const size_t channels, const size_t width, size_t tiles, const float *v, const float *g,
-                size_t apart, int add, float *to)
-{
-    lanes total[8][WIDTH], w[WIDTH];
-    UNROLLED(c, channels) { UNROLLED(k, width) total[c][k] = (lanes){ 0 }; }
-    for (size_t t = 0; t < tiles; t++) {
-        UNROLLED(k, width) w[k] = ((const lanes *)(g + k * apart))[t];
-        UNROLLED(c, channels) { UNROLLED(k, width) total[c][k] += v[t * BLOCK + c] * w[k]; }
-    }
-    UNROLLED(c, channels)
-    {
-        UNROLLED(k, width)
-        {
-            lanes *at = (lanes *)to + c * width + k;
-            if (add) total[c][k] += *at;
-            *at = total[c][k];
-        }
-    }
-}
-
-CPU_CLONES static void sum_1(size_t tiles, const float *v, const float *g, size_t apart, int add, float *to)
-{
-    for (size_t c = 0; c < BLOCK; c += 4) sum(4, 1, tiles, v + c, g, apart, add, to + c * BLOCK);
-}
-
-CPU_CLONES static void sum_2(size_t tiles, const float *v, const float *g, size_t apart, int add, float *to)
-{
-    for (size_t c = 0; c < BLOCK; c += 8) sum(8, 2, tiles, v + c, g, apart, add, to + 2 * c * BLOCK);
-}
-
-/* For `width` blocks of outputs, so many blocks of channels and one position. to: [channel][output]. */
-static void sum_tiles(const struct tiles *t, size_t width, size_t channels, const float *v, const float *g,
-                      int add, float *to)
-{
-    size_t apart = transformed(t, 1, 0);
-    for (size_t i = 0; i < t->count; i += SUM_DEPTH)
-        for (size_t b = 0; b < channels; b++)
-            (width > 1 ? sum_2 : sum_1)(min_size(SUM_DEPTH, t->count - i), v + b * apart + i * BLOCK,
-                                        g + i * BLOCK, apart, add || i, to + b * width * MATRIX);
-}
-
 /* ---- weights: packed as O/16, C/16, tap, 16 channels, 16 outputs ---- */
 
 static size_t packed_at(const struct winograd *s, size_t o, size_t c, size_t tap)
 {
-    return ((o / BLOCK * s->x.blocks + c / BLOCK) * TAPS + tap) * MATRIX + c % BLOCK * BLOCK + o % BLOCK;
+    return ((o / BLOCK * s->x.blocks + c / BLOCK) * s->taps + tap) * MATRIX + c % BLOCK * BLOCK + o % BLOCK;
 }
 
 static int pack(const struct op_plan *p, const real *host, void *w)
 {
     const struct winograd *s = p->self;
-    for (size_t o = 0; o < s->y.blocks * BLOCK; o++)
-        for (size_t c = 0; c < s->x.blocks * BLOCK; c++)
-            for (size_t tap = 0; tap < TAPS; tap++) ((float *)w)[packed_at(s, o, c, tap)] = *host++;
+    memset(w, 0, p->weight_bytes);
+    for (size_t o = 0; o < s->y.channels; o++)
+        for (size_t c = 0; c < s->x.channels; c++)
+            for (size_t tap = 0; tap < s->taps; tap++) ((float *)w)[packed_at(s, o, c, tap)] = *host++;
     return OK;
 }
 
 static int unpack(const struct op_plan *p, const void *w, real *host)
 {
     const struct winograd *s = p->self;
-    for (size_t o = 0; o < s->y.blocks * BLOCK; o++)
-        for (size_t c = 0; c < s->x.blocks * BLOCK; c++)
-            for (size_t tap = 0; tap < TAPS; tap++) *host++ = ((const float *)w)[packed_at(s, o, c, tap)];
+    for (size_t o = 0; o < s->y.channels; o++)
+        for (size_t c = 0; c < s->x.channels; c++)
+            for (size_t tap = 0; tap < s->taps; tap++) *host++ = ((const float *)w)[packed_at(s, o, c, tap)];
     return OK;
 }
 
@@ -172,7 +65,8 @@ struct pass {
     size_t pad, rows;
     const float *x, *w, *gy;
     float *y, *gw;
-    int turned, add;
+    int exchanged; /* the gradient of the data: outputs and channels of the weights are */
+    int add;
     struct finish finish;
     struct tiles tiles; /* threads divide outputs: of the group that all work on */
     float *u;           /* weights; threads divide outputs: windows, and gradients of tiles */
@@ -185,9 +79,10 @@ static void transform(const struct pass *k, size_t output, size_t channel, float
 {
     size_t width = min_size(WIDTH, k->to.blocks - output), channels = k->from.blocks;
     for (size_t i = 0; i < width; i++) {
-        size_t block = k->turned ? channel * k->to.blocks + output + i : (output + i) * channels + channel;
-        transform_weights(k->w + block * TAPS * MATRIX, k->turned, u + channel * width * MATRIX + i * BLOCK,
-                          width, width * channels * BLOCK);
+        size_t block = k->exchanged ? channel * k->to.blocks + output + i : (output + i) * channels + channel;
+        transform_weights(k->w + block * k->s->taps * MATRIX, k->s->size, k->exchanged,
+                          k->exchanged && !k->s->scatter, u + channel * width * MATRIX + i * BLOCK, width,
+                          width * channels * BLOCK);
     }
 }
 
@@ -202,8 +97,10 @@ static void transform_all(void *ctx, size_t from, size_t to)
 
 static struct tiles tiles_of(const struct winograd *s, const struct map *m)
 {
-    return (struct tiles){ .down = (m->h + TILE - 1) / TILE,
-                           .across = (m->w + TILE - 1) / TILE,
+    size_t size = WINDOW + 1 - s->size;
+    return (struct tiles){ .size = size,
+                           .down = (m->h + size - 1) / size,
+                           .across = (m->w + size - 1) / size,
                            .capacity = s->group };
 }
 
@@ -217,25 +114,41 @@ static int next_group(struct tiles *t, size_t first, size_t end)
     return 1;
 }
 
+static void clear_images(const struct map *m, size_t first, size_t last, float *y)
+{
+    size_t image = m->blocks * m->h * m->w * BLOCK;
+    memset(y + first * image, 0, (last - first) * image * sizeof *y);
+}
+
 /* Threads divide tiles, all of `rows` images; a part begins with its windows. */
 static void run_tiles(void *ctx, size_t part, size_t end)
 {
     const struct pass *k = ctx;
     const struct winograd *s = k->s;
+    int scatter = k->exchanged && s->scatter;
     for (; part < end; part++) {
-        struct tiles t = tiles_of(s, &k->to);
-        size_t all = k->rows * t.down * t.across;
+        struct tiles t = tiles_of(s, scatter ? &k->from : &k->to);
+        /* Windows overlap: threads divide images then. */
+        size_t piece = scatter ? t.down * t.across : 1, all = k->rows * t.down * t.across / piece,
+               first = all * part / s->parts, last = all * (part + 1) / s->parts;
         float *v = k->parts + part * k->part, *m = v + transformed(&t, k->from.blocks, 0);
-        while (next_group(&t, all * part / s->parts, all * (part + 1) / s->parts)) {
-            read_windows(&k->from, k->x, &t, k->pad, v);
+        if (scatter && !k->finish.add) clear_images(&k->to, first, last, k->y);
+        while (next_group(&t, first * piece, last * piece)) {
+            if (scatter)
+                read_gradients(&k->from, k->x, &t, v);
+            else
+                read_windows(&k->from, k->x, &t, k->pad, v);
             for (size_t p = 0; p < POSITIONS; p++)
                 for (size_t o = 0; o < k->to.blocks; o += WIDTH) {
                     size_t width = min_size(WIDTH, k->to.blocks - o);
-                    multiply_tiles(&t, width, k->from.blocks, v + transformed(&t, 0, p),
+                    multiply_tiles(&t, width, k->from.channels, v + transformed(&t, 0, p),
                                    k->u + (o * POSITIONS + p * width) * k->from.blocks * MATRIX,
                                    m + transformed(&t, o, p));
                 }
-            write_tiles(&k->to, 0, k->to.blocks, m, &t, &k->finish, k->y);
+            if (scatter)
+                add_windows(&k->to, m, &t, k->pad, k->y);
+            else
+                write_tiles(&k->to, 0, k->to.blocks, m, &t, &k->finish, k->y);
         }
     }
 }
@@ -256,7 +169,8 @@ static void sum_parts(void *ctx, size_t part, size_t end)
             for (size_t p = 0; p < POSITIONS; p++)
                 for (size_t o = 0; o < k->to.blocks; o += WIDTH) {
                     size_t width = min_size(WIDTH, k->to.blocks - o);
-                    sum_tiles(&t, width, channels, v + transformed(&t, 0, p), g + transformed(&t, o, p), add,
+                    sum_tiles(&t, width, k->from.channels, v + transformed(&t, 0, p),
+                              g + transformed(&t, o, p), add,
                               sums + (o * POSITIONS + p * width) * channels * MATRIX);
                 }
         }
@@ -274,8 +188,8 @@ static void gather_parts(void *ctx, size_t from, size_t to)
         const float *sums = k->parts + (channels + k->to.blocks) * POSITIONS * s->group * BLOCK +
                             (first * POSITIONS * channels + i % channels * width) * MATRIX +
                             (o - first) * BLOCK;
-        gather_weights(sums, width, width * channels * BLOCK, s->parts, k->part, k->add,
-                       k->gw + i * TAPS * MATRIX);
+        gather_weights(sums, s->size, block_channels(&k->from, i % channels), width, width * channels * BLOCK,
+                       s->parts, k->part, k->add, k->gw + i * s->taps * MATRIX);
     }
 }
 
@@ -302,7 +216,7 @@ static void run_outputs(void *ctx, size_t part, size_t end)
             size_t o = i * WIDTH, width = min_size(WIDTH, k->to.blocks - o);
             for (size_t c = 0; c < channels; c++) transform(k, o, c, u);
             for (size_t p = 0; p < POSITIONS; p++)
-                multiply_tiles(&k->tiles, width, channels, k->u + transformed(&k->tiles, 0, p),
+                multiply_tiles(&k->tiles, width, k->from.channels, k->u + transformed(&k->tiles, 0, p),
                                u + p * width * channels * MATRIX, m + transformed(&k->tiles, 0, p));
             write_tiles(&k->to, o, width, m, &k->tiles, &k->finish, k->y);
         }
@@ -323,12 +237,15 @@ static void sum_outputs(void *ctx, size_t part, size_t end)
             size_t o = i / ranges * WIDTH, width = min_size(WIDTH, k->to.blocks - o), c = i % ranges * RANGE,
                    n = min_size(RANGE, channels - c);
             for (size_t p = 0; p < POSITIONS; p++)
-                sum_tiles(t, width, n, k->u + transformed(t, c, p), k->u + transformed(t, channels + o, p), 0,
+                sum_tiles(t, width, min_size(n * BLOCK, k->from.channels - c * BLOCK),
+                          k->u + transformed(t, c, p), k->u + transformed(t, channels + o, p), 0,
                           sums + p * width * n * MATRIX);
             for (size_t a = 0; a < n; a++)
                 for (size_t b = 0; b < width; b++)
-                    gather_weights(sums + a * width * MATRIX + b * BLOCK, width, width * n * BLOCK, 1, 0,
-                                   k->add || t->first, k->gw + ((o + b) * channels + c + a) * TAPS * MATRIX);
+                    gather_weights(sums + a * width * MATRIX + b * BLOCK, s->size,
+                                   block_channels(&k->from, c + a), width, width * n * BLOCK, 1, 0,
+                                   k->add || t->first,
+                                   k->gw + ((o + b) * channels + c + a) * s->taps * MATRIX);
         }
     }
 }
@@ -392,6 +309,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     k.finish = (struct finish){ bias, s->act, 0 };
     k.part = part_of(s, k.from.blocks, k.to.blocks, 0);
     run(&k);
+    if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->out, s->rows, y);
     return OK;
 }
 
@@ -400,10 +318,10 @@ static void backward_x(const struct winograd *s, const void *w, const void *gy, 
     struct pass k = pass_of(s, s->rows_back, scratch);
     k.from = s->y;
     k.to = s->x;
-    k.pad = SIZE - 1 - s->pad;
+    if (!s->scatter) k.pad = s->size - 1 - s->pad;
     k.x = gy;
     k.w = w;
-    k.turned = 1;
+    k.exchanged = 1;
     k.y = s->reorder ? scratch_at(scratch, s->at_x) : gx;
     k.finish.add = s->add_gx && !s->reorder;
     k.part = part_of(s, k.from.blocks, k.to.blocks, 0);
@@ -446,16 +364,27 @@ static int suits_processor(void)
 #endif
 }
 
-int conv_winograd_fits(const struct linear_desc *d, const struct tensor *out)
-{
-    struct shape s = d->in->shape;
-    return d->size == SIZE && d->dilation == 1 && d->stride_y == 1 && d->stride_x == 1 && d->pad < SIZE &&
-           d->groups == 1 && s.c >= 64 && s.c % BLOCK == 0 && out->shape.c % BLOCK == 0 && suits_processor();
-}
-
 static struct map map_of(struct shape s)
 {
-    return (struct map){ (size_t)s.c / BLOCK, (size_t)s.h, (size_t)s.w };
+    size_t channels = (size_t)s.c;
+    return (struct map){ channels, (channels + BLOCK - 1) / BLOCK, (size_t)s.h, (size_t)s.w };
+}
+
+/* Are there so many weights that threads divide outputs instead of tiles? */
+static int large(struct shape in, struct shape out)
+{
+    return map_of(in).blocks * map_of(out).blocks >= LARGE;
+}
+
+int conv_winograd_fits(const struct linear_desc *d, const struct tensor *out)
+{
+    struct shape in = d->in->shape, to = out->shape;
+    if (d->dilation != 1 || d->stride_y != 1 || d->stride_x != 1 || d->pad >= d->size || d->groups != 1 ||
+        !suits_processor())
+        return 0;
+    if (d->size == 3) return in.c >= 64;
+    return d->size == 5 && in.c >= 16 && to.c >= 16 && in.c + to.c >= 64 && to.h >= 4 && to.w >= 4 &&
+           !large(in, to);
 }
 
 static int plan(struct backend *be, const struct linear_desc *d, struct tensor *out, struct op_plan *p,
@@ -473,6 +402,9 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                             .reorder = !format_same(in, d->in->layout, &blocks),
                             .x = map_of(in),
                             .y = map_of(out->shape),
+                            .size = (size_t)d->size,
+                            .taps = (size_t)(d->size * d->size),
+                            .scatter = d->size == 5,
                             .pad = (size_t)d->pad,
                             .rows = (size_t)in.n,
                             .rows_back = d->train ? (size_t)d->rows_back : 0,
@@ -481,11 +413,12 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                             .parts = (size_t)cpu_of(be)->threads };
     size_t x = s->x.blocks, y = s->y.blocks, most = max_size(x, y), bytes;
     if (mem_mul(x * y, (s->parts + 1) * POSITIONS * MATRIX * sizeof(float), &bytes))
-        return fail(e, E_MEM, "%d x %d x 3 x 3 weights do not fit into memory", out->shape.c, in.c);
-    s->large = x * y >= LARGE;
+        return fail(e, E_MEM, "%d x %d x %d x %d weights do not fit into memory", out->shape.c, in.c, d->size,
+                    d->size);
+    s->large = large(in, out->shape);
     s->group = s->large ? LARGE_GROUP * s->parts : GROUP;
     p->fused = s->act == d->act;
-    p->weight_bytes = TAPS * x * y * MATRIX * sizeof(float);
+    p->weight_bytes = s->taps * x * y * MATRIX * sizeof(float);
     if (s->reorder) s->at_x = scratch_reserve(&p->scratch_bytes, s->rows * s->blocked.row * sizeof(float));
     size_t shared = s->large ? (x + y) * s->group * BLOCK : x * y * MATRIX;
     s->at_u = scratch_reserve(&p->scratch_bytes, POSITIONS * shared * sizeof(float));

@@ -33,7 +33,7 @@ int dense_product_gw(const struct dense *, const void *x, const void *gy, void *
 extern const struct linear_ops conv_as_gemm;
 int conv_as_gemm_fits(const struct linear_desc *, const struct tensor *out);
 
-/* 3x3 convolutions by Winograd's algorithm. */
+/* 3x3 and 5x5 convolutions by Winograd's algorithm. */
 extern const struct linear_ops conv_winograd;
 int conv_winograd_fits(const struct linear_desc *, const struct tensor *out);
 

@@ -1,4 +1,4 @@
-/* What conv_winograd.c and winograd_transforms.c share. */
+/* What conv_winograd.c, winograd_products.c and winograd_transforms.c share. */
 #ifndef BACKEND_CPU_WINOGRAD_H
 #define BACKEND_CPU_WINOGRAD_H
 #include "backend/activation.h"
@@ -14,23 +14,28 @@
 enum {
     BLOCK = 16,
     MATRIX = BLOCK * BLOCK,
-    SIZE = 3,
-    TAPS = SIZE * SIZE,
-    TILE = 4,
     WINDOW = 6,
-    POSITIONS = WINDOW * WINDOW
+    POSITIONS = WINDOW * WINDOW,
+    MOST_TAPS = 5 * 5,
+    WIDTH = 2 /* blocks of outputs that are multiplied together */
 };
 
 typedef float lanes __attribute__((vector_size(4 * BLOCK), aligned(4), may_alias));
 
 /* A tensor in nChw16c. */
 struct map {
-    size_t blocks, h, w;
+    size_t channels, blocks, h, w;
 };
+/* Channels of a block that are not padding. */
+static inline size_t block_channels(const struct map *m, size_t block)
+{
+    return min_size(BLOCK, m->channels - block * BLOCK);
+}
 
-/* `count` tiles from `first` on, numbered by image, row and column; down x across are an image. */
+/* `count` tiles of size x size pixels from `first` on, numbered by image, row and column; down x across are
+ * an image. */
 struct tiles {
-    size_t down, across, first, count;
+    size_t size, down, across, first, count;
     size_t capacity; /* tiles that transformed numbers have room for */
 };
 
@@ -54,11 +59,24 @@ struct finish {
 void write_tiles(const struct map *, size_t first, size_t count, const float *from, const struct tiles *,
                  const struct finish *, float *y);
 
-/* A block of weights, or (turned) of the same with outputs and channels exchanged and taps turned round. From
+/* Adds what is for the pixels of 6x6 windows to them: the adjoint of read_windows. */
+void add_windows(const struct map *, const float *from, const struct tiles *, size_t pad, float *x);
+
+/* A block of size x size weights; exchanged: outputs and channels are; turned: and taps turned round. From
  * channel to channel u has `step` vectors, from position to position `apart`. */
-void transform_weights(const float *w, int turned, float *u, size_t step, size_t apart);
-/* Their gradient from sums that lie so in several parts, `far` numbers from one another. */
-void gather_weights(const float *sums, size_t step, size_t apart, size_t parts, size_t far, int add,
-                    float *gw);
+void transform_weights(const float *w, size_t size, int exchanged, int turned, float *u, size_t step,
+                       size_t apart);
+/* Their gradient, zero behind so many channels, from sums that lie so in several parts, `far` numbers from
+ * one another. */
+void gather_weights(const float *sums, size_t size, size_t channels, size_t step, size_t apart, size_t parts,
+                    size_t far, int add, float *gw);
+
+/* For `width` blocks of outputs, all tiles and one position. u: [channel][output]. */
+void multiply_tiles(const struct tiles *, size_t width, size_t channels, const float *v, const float *u,
+                    float *m);
+/* For `width` blocks of outputs, so many channels and one position. to: [channel][output]; what pads the last
+ * block of channels is not written. */
+void sum_tiles(const struct tiles *, size_t width, size_t channels, const float *v, const float *g, int add,
+               float *to);
 
 #endif
