@@ -2,7 +2,9 @@
 #      [ONEDNN_ROOT=DIR]     oneDNN from DIR/include and DIR/lib instead of the system's
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG, PNG and videos; stb_image does what is left
-# make install [PREFIX=/usr/local] [DESTDIR=]     the program, cfgs and data files; with the options it was built with
+# make lib          libdarknet-itra, static and shared, in build/<variant>/: include/darknet.h
+# make install [PREFIX=/usr/local] [DESTDIR=] [LIBDIR=$PREFIX/lib]
+#                   program, libraries, headers, cfgs and data files; with the options they were built with
 #
 # make demo         train with and without [itra] on Fashion-MNIST, compare, plot
 # make test         everything that continuous integration runs; with GPU=1, the same for the build for GPUs
@@ -29,6 +31,11 @@ TURBOJPEG ?= 0
 OPENCV_INCLUDE ?= /usr/include/opencv4
 CFLAGS ?=
 PREFIX ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
+LIBDIR  ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include/darknet-itra
+DATADIR ?= $(PREFIX)/share/darknet-itra
+DOCDIR  ?= $(PREFIX)/share/doc/darknet-itra
 
 comma := ,
 refuse = $(error $(1)=$($(1)): expected $(2))
@@ -61,7 +68,7 @@ OPERATIONS := $(sort $(patsubst src/backend/ops/%.h,%,$(wildcard src/backend/ops
 has         = $(wildcard src/backend/$(1)/$(2).c src/backend/$(1)/$(2).cu)
 provider    = $(if $(call has,$(1),$(2)),$(1),$(if $(filter cpu,$(1)),$(if $(call has,ref,$(2)),ref)))
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
-SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/backend/*.c src/layers/*.c) \
+SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/api/*.c src/backend/*.c src/layers/*.c) \
             $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c src/backend/$(b)/*.cu)) \
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
 # On a machine without a GPU, stand-ins for the GPU's libraries: tests/shim/x.c for src/backend/cuda/x*.c.
@@ -82,7 +89,9 @@ ifneq ($(ONEDNN_ROOT),)
 ONEDNN_INCLUDE := -isystem $(ONEDNN_ROOT)/include
 ONEDNN_DIRS    := $(abspath $(wildcard $(ONEDNN_ROOT)/lib $(ONEDNN_ROOT)/lib64))
 endif
-COMMON := $(OPT) -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(ONEDNN_INCLUDE) $(call on,DOUBLE,-DREAL=double) \
+# One set of objects for the program and both libraries: position-independent, which costs nothing where nothing that is not
+# in a public header can be replaced from outside.
+COMMON := $(OPT) -fPIC -fvisibility=hidden -pthread -fopenmp -MMD -MP -Isrc -Iinclude -I$(B) $(ONEDNN_INCLUDE) $(call on,DOUBLE,-DREAL=double) \
           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -fno-common $(COMMON) $(CFLAGS)
 ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) -isystem $(OPENCV_INCLUDE) $(CXXFLAGS)
@@ -95,7 +104,7 @@ CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ld
                 $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
 NVCC         := $(CUDA)/bin/nvcc
 NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
-                -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
+                -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
 LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
           $(call on,TURBOJPEG,-lturbojpeg) $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
           -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
@@ -110,6 +119,35 @@ darknet: $(B)/darknet FORCE
 $(B)/darknet: $(APP_OBJ) $(LIB_OBJ) $(B)/link.flags
 	$(link)
 
+# ---- libraries -----------------------------------------------------------------------------------------------------------
+
+LIB     := libdarknet-itra
+VERSION := $(shell sed -n 's/^\#define DN_VERSION "\(.*\)"/\1/p' include/darknet.h 2>/dev/null)
+SONAME  := $(LIB).so.$(firstword $(subst ., ,$(VERSION)))
+OBJCOPY ?= objcopy
+LIBS    := $(addprefix $(B)/,$(LIB).a $(LIB).so.$(VERSION) $(SONAME) $(LIB).so)
+HEADERS := $(wildcard include/*.h)
+
+ifeq ($(GPU),host)
+$(if $(filter lib install,$(MAKECMDGOALS)),$(error GPU=host is a build for tests: nothing to install; expected GPU=0 or 1))
+endif
+lib: $(LIBS)
+
+# Both libraries are made of one object in which all names are local that no public header declares: hidden ones, and those of
+# C++ templates, which are never hidden.
+$(B)/$(LIB).o: $(LIB_OBJ) $(B)/link.flags
+	$(CC) -r -nostdlib -Wl,--force-group-allocation -o $@ $(filter %.o,$^)
+	$(OBJCOPY) --localize-hidden -w --localize-symbol='_Z*' $@
+$(B)/$(LIB).a: $(B)/$(LIB).o
+	rm -f $@
+	$(AR) rcs $@ $<
+$(B)/$(LIB).so.$(VERSION): $(B)/$(LIB).o $(B)/link.flags
+	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL -o $@ $< $(LDLIBS)
+$(B)/$(SONAME) $(B)/$(LIB).so: $(B)/$(LIB).so.$(VERSION)
+	ln -sf $(<F) $@
+
+# ---- registries and flags ------------------------------------------------------------------------------------------------
+
 # Files that make itself writes, and only when their text changes, so that what depends on them is rebuilt then: registries,
 # with a line LAYER(name), BACKEND(name), DECODER(name) or OPERATION(name) for each file or folder, for each backend those with
 # OPERATION(name, provider), and commands. text.FILE is for printf.
@@ -123,8 +161,12 @@ text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV
                       $(call on_host,$(call quoted,$(CXX) $(ALL_KERNELFLAGS)))
 text.toolkit.flags := '%s\n' $(call quoted,$(NVCC) $(NVCC_FLAGS) $(CUDA_INCLUDE))
 text.link.flags    := '%s\n' $(call quoted,$(CC) $(APP_OBJ) $(LIB_OBJ) $(LDLIBS))
+text.darknet-itra.pc := '%s\n' 'prefix=$(PREFIX)' 'libdir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))' \
+                      'includedir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))' '' 'Name: darknet-itra' \
+                      'Description: Darknet-compatible image classifiers, with [itra]' 'Version: $(VERSION)' \
+                      'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -ldarknet-itra' 'Libs.private: $(strip $(LDLIBS))'
 REGISTRIES := $(addprefix $(B)/,layers.inc backends.inc decoders.inc ops.inc $(BACKENDS:%=ops_%.inc))
-$(REGISTRIES) $(B)/compile.flags $(B)/toolkit.flags $(B)/link.flags: FORCE
+$(REGISTRIES) $(addprefix $(B)/,compile.flags toolkit.flags link.flags darknet-itra.pc): FORCE
 	@mkdir -p $(B)
 	@printf $(text.$(@F)) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
@@ -163,9 +205,6 @@ endif
 
 # ---- installation ------------------------------------------------------------------------------------------------------
 
-BINDIR  ?= $(PREFIX)/bin
-DATADIR ?= $(PREFIX)/share/darknet-itra
-DOCDIR  ?= $(PREFIX)/share/doc/darknet-itra
 # By name: cfg/ and data/ may hold files of the user's own.
 CFGS    := demo qmnist-lenet $(addprefix fmnist-,conv5 conv5-quarter lenet) $(addprefix kmnist-,conv5 lenet) \
            $(addprefix cifar10-,mobilenetv2 resnet18 vgg13) $(addprefix cifar100-,mobilenetv2 resnet101 resnet18 vgg13) \
@@ -176,17 +215,23 @@ SHARED  := $(CFGS:%=cfg/%.cfg) $(SETS:%=data/%.data) $(NAMES:%=data/%.names) \
            $(wildcard scripts/get*) scripts/imagenet-devkit.py scripts/deps.sh
 
 # Paths in installed .data files are absolute, so that they hold from any folder; scripts/get-NAME.sh beside them fill them.
-install: $(B)/darknet
+install: $(B)/darknet $(LIBS) $(B)/darknet-itra.pc
 	install -D -m 755 $< "$(DESTDIR)$(BINDIR)/darknet"
+	install -D -m 644 -t "$(DESTDIR)$(INCLUDEDIR)" $(HEADERS)
+	install -D -m 644 -t "$(DESTDIR)$(LIBDIR)" $(B)/$(LIB).a $(B)/$(LIB).so.$(VERSION)
+	cp -P $(B)/$(SONAME) $(B)/$(LIB).so "$(DESTDIR)$(LIBDIR)"
+	install -D -m 644 -t "$(DESTDIR)$(LIBDIR)/pkgconfig" $(B)/darknet-itra.pc
 	for f in $(SHARED); do \
 	    if [ -x $$f ]; then mode=755; else mode=644; fi; \
 	    install -D -m $$mode $$f "$(DESTDIR)$(DATADIR)/$$f" || exit; done
 	cd "$(DESTDIR)$(DATADIR)" && sed -i 's|=data/|=$(DATADIR)/data/|' $(filter %.data,$(SHARED))
 	install -D -m 644 -t "$(DESTDIR)$(DOCDIR)" README.md LICENSE
 uninstall: # leaves what others put into the folders, such as data sets
-	rm -f "$(DESTDIR)$(BINDIR)/darknet" "$(DESTDIR)$(DOCDIR)/README.md" "$(DESTDIR)$(DOCDIR)/LICENSE"
+	rm -f "$(DESTDIR)$(BINDIR)/darknet" "$(DESTDIR)$(LIBDIR)/pkgconfig/darknet-itra.pc" \
+	    $(patsubst $(B)/%,"$(DESTDIR)$(LIBDIR)/%",$(LIBS)) $(patsubst include/%,"$(DESTDIR)$(INCLUDEDIR)/%",$(HEADERS))
+	rm -f "$(DESTDIR)$(DOCDIR)/README.md" "$(DESTDIR)$(DOCDIR)/LICENSE"
 	for f in $(SHARED); do rm -f "$(DESTDIR)$(DATADIR)/$$f"; done
-	for d in "$(DATADIR)/cfg" "$(DATADIR)/data" "$(DATADIR)/scripts" "$(DATADIR)" "$(DOCDIR)"; do \
+	for d in "$(INCLUDEDIR)" "$(DATADIR)/cfg" "$(DATADIR)/data" "$(DATADIR)/scripts" "$(DATADIR)" "$(DOCDIR)"; do \
 	    [ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; done
 
 # ---- tests: each file is one program of its own ----------------------------------------------------------------------
@@ -233,17 +278,17 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 ifeq ($(GPU),1) # the build for GPUs: what needs one is skipped where there is none
 test:
 	@scripts/deps.sh build test
-	@$(MAKE) -j$(JOBS) --no-print-directory check-device
+	@$(MAKE) -j$(JOBS) --no-print-directory check-device lib
 	@tests/all.sh gpu
 else ifneq ($(ONEDNN_ROOT),) # another oneDNN: what computes with it
 test:
 	@scripts/deps.sh build test
-	@$(MAKE) -j$(JOBS) --no-print-directory darknet check-programs
+	@$(MAKE) -j$(JOBS) --no-print-directory darknet lib check-programs
 	@tests/all.sh onednn
 else
 test:
 	@scripts/deps.sh build test turbojpeg opencv
-	@$(MAKE) -j$(JOBS) --no-print-directory darknet check-programs tests/bin/itra-golden
+	@$(MAKE) -j$(JOBS) --no-print-directory darknet lib check-programs tests/bin/itra-golden
 	@$(MAKE) -j$(JOBS) --no-print-directory DOUBLE=1 check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
@@ -299,5 +344,5 @@ clean:
 	rm -rf build darknet tests/bin
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/plain/*/*.d)
-.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench install uninstall clean FORCE
+.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench lib install uninstall clean FORCE
 .PRECIOUS: $(B)/%.o $(B)/plain/%.o

@@ -3,10 +3,13 @@
  *
  *     dn_error e;
  *     dn_net *net = NULL;
+ *     const char *photo = "cat.jpg";
  *     if (dn_open(&net, "cfg/resnet18.cfg", NULL, &e) || dn_load(net, "resnet18.weights", &e) ||
- *         dn_predict(net, image, 1, prob, &e))
+ *         dn_predict_files(net, &photo, 1, prob, &e))
  *         fprintf(stderr, "%s\n", e.msg);
  *     dn_close(net);
+ *
+ * Programs find it by pkg-config (cc x.c $(pkg-config --cflags --libs darknet-itra)); tests/api has examples.
  *
  * Rules that hold for every function:
  *  - Those that can fail return DN_OK (0) or a negative code, and then fill the caller's dn_error (NULL: not
@@ -21,10 +24,14 @@
  *    [net] has those keys. */
 #ifndef DARKNET_H
 #define DARKNET_H
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#if defined __GNUC__
+#pragma GCC visibility push(default) /* what is declared here is all that the library exports */
 #endif
 
 #define DN_VERSION "0.1.0"
@@ -48,6 +55,13 @@ typedef struct {
     char msg[480]; /* one line: place, what was found, what was expected, what to do */
 } dn_error;
 
+/* What the net sees of an image of another size. */
+enum {
+    DN_LETTERBOX, /* all of it, fitted inside, the rest gray: as `darknet classifier predict` */
+    DN_CENTER,    /* the central part in the shape of the input: as `darknet classifier valid` */
+    DN_WHOLE      /* all of it, stretched */
+};
+
 /* All zero, or NULL in its place: as the cfg says, inference only, on the default device. */
 typedef struct {
     const char *device;    /* "cuda", "cuda:1", "cpu", "ref"; NULL: the first that was built in */
@@ -57,6 +71,8 @@ typedef struct {
     uint64_t seed;         /* of initial weights, dropout, policy=random */
     const char *precision; /* "fp32", "tf32", "bf16": replaces precision= of the cfg; NULL: as the cfg says */
     int deterministic;     /* 1: the same bits from run to run; on a CPU they always are */
+    int view;              /* what dn_prepare_* show of an image of another size: DN_LETTERBOX, ... */
+    int orient;            /* 1: dn_prepare_* turn images upright, as their EXIF data says */
     const char *const *set; /* "section.key=value" each, replacing what the cfg says; NULL-terminated */
     void (*say)(void *, const char *line); /* gets warnings, one line each; NULL: they are dropped */
     void *say_ctx;                         /* its first argument */
@@ -91,8 +107,41 @@ int dn_load(dn_net *, const char *weights, dn_error *);
  * With ema_alpha in the cfg the averages are written, once they have begun, and dn_predict goes by them. */
 int dn_save(dn_net *, const char *weights, dn_error *);
 
+/* The three below make one row of dn_predict, dn_input floats, of an image of any size: decoded, brought to
+ * the size of the input by options.view, in its channels (gray is replicated, colour becomes luma, alpha is
+ * dropped), in [0, 1], and normalised as the cfg says. They fail with DN_FORMAT for what is no image or
+ * damaged, with DN_CFG for a net whose input is no image; what is odd about an image is told to `say`.
+ *
+ * File: JPEG, PNG, BMP, TGA, GIF, PSD, PNM; in builds with OpenCV, WebP and TIFF. */
+int dn_prepare_file(const dn_net *, const char *path, float *image, dn_error *);
+/* The n bytes of such a file. */
+int dn_prepare_memory(const dn_net *, const void *bytes, size_t n, float *image, dn_error *);
+/* Pixels: h x w x c bytes, interleaved, rows from the top without gaps; c = 1 (gray), 2 (gray, alpha), 3
+ * (RGB) or 4 (RGBA). */
+int dn_prepare_pixels(const dn_net *, const uint8_t *pixels, int h, int w, int c, float *image, dn_error *);
+
 /* Class probabilities of n images (n >= 0, any number): prob gets n x dn_classes floats, row by row. */
 int dn_predict(dn_net *, const float *images, int n, float *prob, dn_error *);
+
+/* dn_prepare_file, then dn_predict, of n files: the numbers of `darknet classifier predict`. The first file
+ * that cannot be read ends it. DN_NUMBER: probabilities are not finite, so the weights have grown too large
+ * or are of another cfg. */
+int dn_predict_files(dn_net *, const char *const *paths, int n, float *prob, dn_error *);
+
+/* index gets the k most probable of `classes` classes, the most probable first; of equal ones the first. */
+void dn_top(const float *prob, int classes, int k, int *index);
+
+/* Layers are the sections of the cfg after [net], from 0. */
+int dn_layers(const dn_net *);
+/* The layer whose output the classifier sees: what [itra] or [center] sit on, else the input of the last
+ * layer with weights. -1: that is the image itself. */
+int dn_feature_layer(const dn_net *);
+/* Numbers a row of this layer's output; 0 where there is no such layer. */
+int dn_feature_size(const dn_net *, int layer);
+/* The output of a layer, say dn_feature_layer, for n images: features gets n x dn_feature_size floats (of
+ * maps c x h x w), prob n x dn_classes unless it is NULL. The first call, and one for another layer than the
+ * last time, takes memory and time to prepare. DN_ARG: no such layer. */
+int dn_features(dn_net *, int layer, const float *images, int n, float *features, float *prob, dn_error *);
 
 /* Images that the next dn_step takes: batch / subdivisions of the cfg. *second (may be NULL) gets how many of
  * a second, independent mini-batch must follow them in the same arrays: as many again when the cfg has an
@@ -122,6 +171,53 @@ typedef struct {
  * finite; the weights are then those of the last update, and the next call starts the iteration again. */
 int dn_step(dn_net *, const dn_batch *, dn_stats *stats, dn_error *);
 
+/* ---- from a .data file ---- */
+
+typedef struct {
+    uint64_t iteration, seen; /* from 1; images so far */
+    double epoch;             /* seen / images of the training set */
+    double ce, ce_smooth;     /* of this iteration; a running mean */
+    double match, lambda;     /* as in dn_stats */
+    double rate;              /* learning rate */
+    double images_per_second; /* of late */
+    double eta_seconds;       /* to max_batches; < 0: not known */
+} dn_progress;
+
+typedef struct {
+    uint64_t iteration;     /* dn_train: completed so far */
+    double epoch;           /* dn_train: trained so far */
+    double top1, topk, ce;  /* 0..1; 0..1; mean cross-entropy of the images that could be read */
+    int k;                  /* `top` of the .data file */
+    int images, unreadable; /* unreadable ones are among the images and count as wrong */
+    int best;               /* dn_train: the best so far */
+} dn_score;
+
+/* All zero, or NULL in its place, is fine. */
+typedef struct {
+    const char *name;   /* of the files that are written, as in NAME_last.weights; NULL: the cfg's */
+    const char *backup; /* the folder they are written to; NULL: `backup` of the .data file */
+    const char *resume; /* a NAME_last.state; NULL: on from the net's present weights and dn_seen */
+    int workers;        /* threads that read and augment images; 0: one per core, at most 16 */
+    void *ctx;          /* the first argument of both: */
+    /* Called after each iteration (on a GPU several at a time) and each validation, in the calling thread.
+     * They must not use the net. Not 0: training ends after this iteration, saved, so that it can be resumed.
+     */
+    int (*iteration)(void *ctx, const dn_progress *);
+    int (*validation)(void *ctx, const dn_score *);
+} dn_training;
+
+/* Trains as `darknet classifier train DATA` does, with its loader, augmentation, validation and files, up to
+ * the cfg's max_batches or out of its patience. Needs a handle opened with `train`. Afterwards the net has
+ * the weights of the last iteration. After a failure it has those that were reached: DN_CFG, DN_FILE,
+ * DN_FORMAT: the .data file or what it names; DN_NUMBER: loss, gradients or weights are not finite. */
+int dn_train(dn_net *, const char *data, const dn_training *, dn_error *);
+
+/* Tells how well the net does on the validation images of a .data file, as `darknet classifier valid`. */
+int dn_validate(dn_net *, const char *data, dn_score *, dn_error *);
+
+#if defined __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

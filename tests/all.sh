@@ -31,7 +31,7 @@ export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0 UBSAN_OPTIONS
 if [ "${1:-}" = gpu ]; then
     export DARKNET=$PWD/$cuda/darknet GPU_REAL=$PWD/$cuda/darknet
     unset GPU_HOST OPENCV_DARKNET
-    exec tests/run.sh $(programs $cuda backends layers cuda) tests/cuda/kernels.sh tests/cli/device.sh
+    exec tests/run.sh $(programs $cuda backends layers cuda) tests/cuda/kernels.sh tests/cli/device.sh tests/api/library.sh
 fi
 
 # Another version of oneDNN: every program and script whose numbers come from it.
@@ -40,7 +40,7 @@ if [ "${1:-}" = onednn ]; then
     export DARKNET=$PWD/$variant/darknet BUILD=$variant
     unset GPU_HOST
     exec tests/run.sh $(programs $variant backends layers faults train | grep -v gradient) $variant/tests/torch/replay \
-        tests/golden/run.sh tests/cli/train.sh tests/cli/predict.sh tests/cli/reproduce.sh tests/cli/features.sh
+        tests/golden/run.sh tests/cli/train.sh tests/cli/predict.sh tests/cli/reproduce.sh tests/cli/features.sh tests/api/library.sh
 fi
 
 # Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host; gradients in double, which resolves
@@ -54,4 +54,4 @@ exec tests/run.sh \
     $(programs $shim backends layers cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
-    tests/make.sh tests/cli/*.sh
+    tests/make.sh tests/cli/*.sh tests/api/*.sh

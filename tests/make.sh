@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 tree=$work/tree
 mkdir -p "$tree/src/core" "$tree/src/cli"
-cp -r Makefile LICENSE README.md cfg data scripts "$tree/"
+cp -r Makefile LICENSE README.md include cfg data scripts "$tree/"
 cd "$tree" || exit 2
 # The program prints what it was compiled with.
 cat >src/main.c <<'END'
@@ -78,6 +78,14 @@ installed=$root$prefix share=$root$prefix/share/darknet-itra
 touch cfg/mine.cfg data/mine.data data/mine.names
 check "make install into a DESTDIR" build -s install PREFIX="$prefix" DESTDIR="$root"
 check "the program" test -x "$installed/bin/darknet"
+version=$(sed -n 's/^#define DN_VERSION "\(.*\)"/\1/p' include/darknet.h)
+for file in include/darknet-itra/darknet.h lib/libdarknet-itra.a "lib/libdarknet-itra.so.$version" lib/libdarknet-itra.so; do
+    check "$file" test -s "$installed/$file"
+done
+check "the soname" grep -q "soname: \[libdarknet-itra.so.${version%%.*}\]" <(readelf -d "$installed/lib/libdarknet-itra.so.${version%%.*}")
+check "pkg-config's file has the PREFIX and the version" eval \
+    'grep -qx "prefix=$prefix" "$installed/lib/pkgconfig/darknet-itra.pc" && grep -qx "Version: $version" "$installed/lib/pkgconfig/darknet-itra.pc"'
+check "a build for tests is refused" grep -q 'GPU=host is a build for tests' <(make install GPU=host PREFIX="$work/none" 2>&1)
 for file in cfg/demo.cfg data/fmnist.data data/fmnist.names scripts/get-cifar10.sh scripts/get.inc; do
     check "$file" test -s "$share/$file"
 done

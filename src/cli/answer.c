@@ -19,35 +19,27 @@ int answer_open(struct answer *a, const struct cli *c, enum view view, struct er
     size_t row = shape_row((struct shape){ 1, n->channels, n->height, n->width });
     a->x = mem_alloc(row, sizeof *a->x);
     a->prob = mem_alloc((size_t)a->s.net->classes, sizeof *a->prob);
-    return a->x && a->prob ? OK : fail(e, E_MEM, "no memory for an image of %zu numbers", row);
+    a->best = mem_alloc((size_t)session_top(&a->s), sizeof *a->best);
+    return a->x && a->prob && a->best ? OK : fail(e, E_MEM, "no memory for an image of %zu numbers", row);
 }
 
 int answer_make(struct answer *a, const struct picture *i, struct err *e)
 {
-    const struct net_config *c = &a->s.net->config;
     const struct step s = { .x = a->x, .rows = 1, .rows_s1 = 1 };
-    TRY(image_view(a->view, i->pixels, c->channels, i->w, i->h, c->width, c->height, a->x, e));
-    augment_normalise(&a->s.augment, a->x);
+    TRY(input_from_picture(a->s.net, &a->s.augment, a->view, i, a->x, e));
     TRY(program_infer(a->s.program, &s, a->prob, NULL, e));
-    return eval_check(a->prob, a->s.net->classes, a->s.cli->arg[2], e);
+    TRY(eval_check(a->prob, a->s.net->classes, a->s.cli->arg[2], e));
+    eval_top(a->prob, a->s.net->classes, session_top(&a->s), a->best);
+    return OK;
 }
 
-int best_class(const float *prob, int classes)
-{
-    int best = 0;
-    for (int k = 1; k < classes; k++)
-        if (prob[k] > prob[best]) best = k;
-    return best;
-}
-
-void answer_print(struct answer *a, const char *image, int width, int decimals)
+void answer_print(const struct answer *a, const char *image, int width, int decimals)
 {
     for (int i = 1; i <= session_top(&a->s); i++) {
         char buf[16];
-        int k = best_class(a->prob, a->s.net->classes);
+        int k = a->best[i - 1];
         const char *name = class_name(a->s.data, k, buf);
         double share = (double)a->prob[k];
-        a->prob[k] = -1; /* printed */
         if (a->s.cli->csv) {
             csv_text(stdout, image);
             printf(",%d,%d,", i, k);
@@ -61,6 +53,7 @@ void answer_print(struct answer *a, const char *image, int width, int decimals)
 
 void answer_close(struct answer *a)
 {
+    mem_free(a->best);
     mem_free(a->prob);
     mem_free(a->x);
     session_close(&a->s);

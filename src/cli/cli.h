@@ -132,6 +132,7 @@ struct session {
     struct data_file *data;        /* NULL without a data file */
     struct augment augment;        /* what the cfg asks for; with a data file only */
     struct program *program;       /* NULL until opened */
+    struct step_programs training;
     struct program *first;         /* what it shares its parameters with, or NULL */
     struct dataset *train, *valid; /* NULL until opened */
 };
@@ -149,7 +150,6 @@ int session_load_valid(struct session *, int features, struct err *);
 int session_workers(const struct session *); /* loader threads */
 int session_top(const struct session *);     /* k of top-k */
 
-int best_class(const float *prob, int classes); /* of equal probabilities the first */
 static inline double mib(size_t bytes) { return (double)bytes / (1 << 20); }
 
 #endif

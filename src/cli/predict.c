@@ -39,7 +39,7 @@ static void print_label(struct prediction *p, const char *path)
 {
     char buf[16];
     (void)path;
-    puts(class_name(p->a.s.data, best_class(p->a.prob, p->a.s.net->classes), buf));
+    puts(class_name(p->a.s.data, p->a.best[0], buf));
 }
 
 static void print_probabilities(struct prediction *p, const char *path)
@@ -52,11 +52,7 @@ static void print_probabilities(struct prediction *p, const char *path)
 static void print_indices(struct prediction *p, const char *path)
 {
     printf("%s", path);
-    for (int i = session_top(&p->a.s); i > 0; i--) {
-        int best = best_class(p->a.prob, p->a.s.net->classes);
-        printf("\t%d", best);
-        p->a.prob[best] = -1;
-    }
+    for (int i = 0; i < session_top(&p->a.s); i++) printf("\t%d", p->a.best[i]);
     putchar('\n');
 }
 

@@ -2,19 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "core/cores.h"
-#include "data/images.h"
 #include "train/trainer.h"
-
-static int check_classes(const struct session *s, const char *cfg, struct err *e)
-{
-    const struct data_file *d = s->data;
-    if (d->classes == s->net->classes) return OK;
-    return fail(e, E_CFG,
-                "%.150s says classes=%d, but the net of %.150s has %d outputs: correct classes=, or set "
-                "filters= or output= of its last layer to %d",
-                d->path, d->classes, cfg, s->net->classes, d->classes);
-}
 
 static int open_net(struct session *s, const char *path, struct err *e)
 {
@@ -63,7 +51,7 @@ int session_open(struct session *s, const struct cli *c, const char *data, const
     }
     TRY(open_net(s, cfg, e));
     if (!data) return OK;
-    TRY(check_classes(s, cfg, e));
+    TRY(data_fits_net(s->data, s->net, e));
     return augment_from_net(s->net, &s->augment, e);
 }
 
@@ -73,6 +61,7 @@ void session_close(struct session *s)
     dataset_close(s->train);
     program_close(s->program);
     program_close(s->first);
+    step_close(&s->training);
     net_close(s->net);
     backend_close(s->be);
     data_file_free(s->data);
@@ -103,11 +92,7 @@ static int open_largest(struct session *s, int features, struct err *e)
 
 int session_open_set(struct session *s, enum split split, struct err *e)
 {
-    const struct data_file *d = s->data;
-    struct dataset **set = split == SPLIT_TRAIN ? &s->train : &s->valid;
-    TRY(dataset_open(set, d, split, &s->notes, e));
-    if (!(*set)->path) return OK;
-    return images_check(split == SPLIT_TRAIN || d->holdout ? d->train : d->valid, (*set)->path, (*set)->n, e);
+    return setup_images(split == SPLIT_TRAIN ? &s->train : &s->valid, s->data, split, &s->notes, e);
 }
 
 int session_load_valid(struct session *s, int features, struct err *e)
@@ -120,13 +105,7 @@ int session_load_valid(struct session *s, int features, struct err *e)
     return open_largest(s, features, e);
 }
 
-int session_workers(const struct session *s)
-{
-    enum { MOST = 16 };
-    int n = cores();
-    if (s->cli->workers) return s->cli->workers;
-    return n < MOST ? n : MOST;
-}
+int session_workers(const struct session *s) { return setup_workers(s->cli->workers); }
 
 int session_top(const struct session *s)
 {

@@ -225,10 +225,8 @@ static int train(struct session *s, const struct cli *c, struct err *e)
     if (c->chart) TRY(file_probe(c->chart, e));
     TRY(session_open(s, c, c->arg[0], c->arg[1], e));
     TRY(open_data(s, e));
-    /* The cfg's name without folders, up to the first dot: Darknet's rule. */
-    const char *slash = strrchr(c->arg[1], '/'), *name = slash ? slash + 1 : c->arg[1];
     char base[NAME_MAX + 1]; /* long enough: the cfg is a file */
-    snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
+    setup_base(c->arg[1], base);
     TRY(check_files(s, base, e));
     struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
@@ -241,6 +239,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
                                .metrics = c->metrics,
                                .workers = session_workers(s),
                                .top = session_top(s),
+                               .programs = &s->training,
                                .stop = &stop_signal };
     print_plan(s, base);
     print_itra(s);

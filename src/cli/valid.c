@@ -63,7 +63,8 @@ static int add_mistake(struct validation *v, const struct mistake *m, struct err
 static int count_answer(struct validation *v, int sample, int label, const float *p, int classes,
                         struct err *e)
 {
-    int answer = best_class(p, classes), rank = eval_rank(p, classes, label);
+    int answer, rank = eval_rank(p, classes, label);
+    eval_top(p, classes, 1, &answer);
     v->tally[answer].chosen++;
     v->tally[label].right += rank == 0;
     v->right1 += rank == 0;

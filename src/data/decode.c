@@ -214,23 +214,28 @@ static int decode(struct encoded *f, const struct decoding *d, struct raw *r, st
     return v > 1 && d->orient ? turn(r, v, f->path, e) : OK;
 }
 
+int image_decode_bytes(const char *name, const void *bytes, size_t n, const struct decoding *d,
+                       struct picture *to, struct err *e)
+{
+    *to = (struct picture){ 0 };
+    if (d->c != 1 && d->c != 3)
+        return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", d->c);
+    if (!n) return fail_at(e, E_FORMAT, name, 0, "is empty, expected an image");
+    struct encoded f = { .path = name, .x = bytes, .n = n };
+    struct raw r = { 0 };
+    int rc = decode(&f, d, &r, e);
+    if (!rc) rc = raw_picture(&r, d->c, name, to, e);
+    mem_free(r.x);
+    return rc;
+}
+
 int image_decode(const char *path, const struct decoding *d, struct picture *to, struct err *e)
 {
     char *bytes;
     size_t n;
     *to = (struct picture){ 0 };
-    if (d->c != 1 && d->c != 3)
-        return fail(e, E_ARG, "channels=%d: images have 1 (gray) or 3 (colour)", d->c);
     TRY(file_load(path, FILE_LIMIT, &bytes, &n, e));
-    if (!n) {
-        mem_free(bytes);
-        return fail_at(e, E_FORMAT, path, 0, "is empty, expected an image");
-    }
-    struct encoded f = { .path = path, .x = (const uint8_t *)bytes, .n = n };
-    struct raw r = { 0 };
-    int rc = decode(&f, d, &r, e);
+    int rc = image_decode_bytes(path, bytes, n, d, to, e);
     mem_free(bytes);
-    if (!rc) rc = raw_picture(&r, d->c, path, to, e);
-    mem_free(r.x);
     return rc;
 }

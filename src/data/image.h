@@ -33,6 +33,9 @@ struct decoding {
  * of more than 2^28 pixels are refused before they are decoded. A JPEG that lacks nothing but its end marker
  * is decoded and has a flaw; what lacks more, or fails the checksums of PNG, is refused (E_FORMAT). */
 int image_decode(const char *path, const struct decoding *, struct picture *, struct err *);
+/* The same of n bytes in memory; `name` is for messages. */
+int image_decode_bytes(const char *name, const void *, size_t n, const struct decoding *, struct picture *,
+                       struct err *);
 
 /* Writes w x h pixels of interleaved red, green, blue. Replaces pictures of its own only: a comment in them
  * tells. */

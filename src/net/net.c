@@ -47,6 +47,7 @@ int net_keep_images(struct net *n, const struct images_desc *d, int *kept, struc
     double bytes = (double)d->n * d->c * d->h * d->w;
     *kept = ops->images && bytes < (double)ops->free_bytes(n->be) / 2;
     if (e) e->code = OK;
+    op_destroy(&n->images);
     return *kept ? attach_device_error(n, ops->images->plan(n->be, d, &n->images, e), e) : OK;
 }
 

@@ -10,9 +10,9 @@ int step_open(struct step_programs *p, struct net *n, struct err *e)
 {
     struct program_desc plain = { .rows = n->mini, .train = 1 }, paired = plain;
     paired.paired = 1;
-    config_note_training(&n->config, n->cfg->path, &n->notes);
-    if (!n->pair_loader || n->wants.every > 1) TRY(program_open(&p->plain, n, &plain, e));
-    return n->pair_loader ? program_open(&p->paired, n, &paired, e) : OK;
+    if (!p->plain && !p->paired) config_note_training(&n->config, n->cfg->path, &n->notes);
+    if (!p->plain && (!n->pair_loader || n->wants.every > 1)) TRY(program_open(&p->plain, n, &plain, e));
+    return n->pair_loader && !p->paired ? program_open(&p->paired, n, &paired, e) : OK;
 }
 
 void step_close(struct step_programs *p)

@@ -11,6 +11,7 @@ struct program;
 struct step_programs {
     struct program *plain, *paired;
 };
+/* Opens those that are not open yet. */
 int step_open(struct step_programs *, struct net *, struct err *);
 void step_close(struct step_programs *);                                         /* also after a failure */
 struct program *step_program(const struct step_programs *, const struct step *); /* by its rows */

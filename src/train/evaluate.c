@@ -93,6 +93,18 @@ static int readable_rows(struct evaluation *v, const struct batch *b, const floa
     return OK;
 }
 
+static int ranks_above(float a, float b) { return a > b || (isnan(b) && !isnan(a)); }
+
+void eval_top(const float *p, int classes, int k, int *index)
+{
+    for (int n = 0, c = 0; c < classes; c++) {
+        int at = n < k ? n++ : k; /* one of k + 1 drops out */
+        for (; at > 0 && ranks_above(p[c], p[index[at - 1]]); at--)
+            if (at < k) index[at] = index[at - 1];
+        if (at < k) index[at] = c;
+    }
+}
+
 int eval_rank(const float *p, int classes, int label)
 {
     if (!isfinite(p[label])) return classes;

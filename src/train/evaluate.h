@@ -33,6 +33,9 @@ struct eval_options {
 int evaluate(struct net *, struct program *, const struct dataset *, const struct eval_options *,
              struct valid_line *, struct err *);
 
+/* The k most probable classes, the most probable first; equal ones and those that are not
+ * numbers as in eval_rank. */
+void eval_top(const float *prob, int classes, int k, int *index);
 /* How many classes rank above `label`; of equal probabilities, that of the first class ranks higher. A
  * probability that is not a number ranks last. */
 int eval_rank(const float *prob, int classes, int label);

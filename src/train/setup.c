@@ -1,4 +1,8 @@
 #include "setup.h"
+#include <stdio.h>
+#include <string.h>
+#include "core/cores.h"
+#include "data/images.h"
 
 /* Line of a key of [net], or of the section when the key is not given in the file. */
 static int line_of(const struct net *net, const char *key)
@@ -63,4 +67,44 @@ int augment_from_net(const struct net *net, struct augment *a, struct err *e)
                        a->max_crop);
     fill_normalisation(c, a);
     return OK;
+}
+
+int input_from_picture(const struct net *net, const struct augment *a, enum view view,
+                       const struct picture *p, float *x, struct err *e)
+{
+    const struct net_config *c = &net->config;
+    TRY(image_view(view, p->pixels, c->channels, p->w, p->h, c->width, c->height, x, e));
+    augment_normalise(a, x);
+    return OK;
+}
+
+int data_fits_net(const struct data_file *d, const struct net *net, struct err *e)
+{
+    if (d->classes == net->classes) return OK;
+    return fail(e, E_CFG,
+                "%.150s says classes=%d, but the net of %.150s has %d outputs: correct classes=, or set "
+                "filters= or output= of its last layer to %d",
+                d->path, d->classes, net->cfg->path, net->classes, d->classes);
+}
+
+int setup_images(struct dataset **set, const struct data_file *d, enum split split, const struct notes *notes,
+                 struct err *e)
+{
+    TRY(dataset_open(set, d, split, notes, e));
+    if (!(*set)->path) return OK;
+    return images_check(split == SPLIT_TRAIN || d->holdout ? d->train : d->valid, (*set)->path, (*set)->n, e);
+}
+
+int setup_workers(int asked)
+{
+    enum { MOST = 16 };
+    const int n = cores();
+    if (asked) return asked;
+    return n < MOST ? n : MOST;
+}
+
+void setup_base(const char *cfg, char base[NAME_MAX + 1])
+{
+    const char *slash = strrchr(cfg, '/'), *name = slash ? slash + 1 : cfg;
+    snprintf(base, NAME_MAX + 1, "%.*s", (int)strcspn(name, "."), name);
 }

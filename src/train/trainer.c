@@ -25,7 +25,6 @@ struct trainer {
     const struct data_file *data;
     const struct train_options *o;
     const struct train_hooks *hooks;
-    struct step_programs training;
     struct program *infer;
     struct loader *loader;
     struct files files;
@@ -89,7 +88,6 @@ static int start_from_weights(struct trainer *t, struct err *e)
     else if (layers < net->n)
         note(&net->notes, "%s: layers 0..%d loaded, the rest random", t->o->weights, layers - 1);
     if (t->o->clear || t->o->finetune) net_set_seen(net, 0);
-    t->p.iteration = net->seen / net_images_per_update(net);
     return OK;
 }
 
@@ -100,7 +98,9 @@ static int start_position(struct trainer *t, struct err *e)
     };
     if (t->data->replacement) t->p.marks = WITH_REPLACEMENT;
     if (t->o->resume) return state_load(t->net, &t->p, t->train->n, t->o->resume, e);
-    return t->o->weights ? start_from_weights(t, e) : OK;
+    if (t->o->weights) TRY(start_from_weights(t, e));
+    t->p.iteration = t->net->seen / net_images_per_update(t->net);
+    return OK;
 }
 
 /* Packed images that are only moved may stay on the device; the loader then says only how to move them. */
@@ -133,7 +133,7 @@ static int open_loader(struct trainer *t, struct err *e)
 
 static void report_start(const struct trainer *t)
 {
-    const struct program *opened[] = { t->training.plain, t->training.paired, t->infer };
+    const struct program *opened[] = { t->o->programs->plain, t->o->programs->paired, t->infer };
     struct train_start s = { .iteration = t->p.iteration, .metrics = t->metrics.path };
     for (int i = 0; i < 3; i++) {
         struct program_info info;
@@ -165,7 +165,7 @@ static int start(struct trainer *t, struct err *e)
     const char *metrics = t->o->metrics ? t->o->metrics : t->files.path[METRICS];
     TRY(lock_open(&t->lock, t->files.path[LOCK], &t->net->notes, e));
     TRY(files_check(&t->files, metrics, e));
-    TRY(step_open(&t->training, t->net, e));
+    TRY(step_open(t->o->programs, t->net, e));
     if (t->valid) TRY(program_open(&t->infer, t->net, &infer, e));
     TRY(start_position(t, e));
     if (reached_end(t)) return nothing_to_do(t, e);
@@ -183,7 +183,6 @@ static void stop(struct trainer *t)
     loader_close(t->loader);
     metrics_close(&t->metrics);
     program_close(t->infer);
-    step_close(&t->training);
     lock_close(&t->lock);
     files_close(&t->files);
 }
@@ -204,7 +203,7 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
         s.mixed = b->mixed;
         s.rows = b->rows;
         s.rows_s1 = b->rows_s1;
-        now->program = step_program(&t->training, &s);
+        now->program = step_program(t->o->programs, &s);
         int rc = step_submit(now->program, &s, e);
         loader_release(t->loader, b);
         if (rc) return rc;
@@ -297,8 +296,8 @@ static int drain(struct trainer *t, struct err *e)
 {
     int n = t->npending;
     uint64_t before = t->p.iteration - (uint64_t)n;
-    if (t->training.plain) TRY(step_wait(t->training.plain, e));
-    if (t->training.paired) TRY(step_wait(t->training.paired, e));
+    if (t->o->programs->plain) TRY(step_wait(t->o->programs->plain, e));
+    if (t->o->programs->paired) TRY(step_wait(t->o->programs->paired, e));
     double wall = (wall_clock() - t->began) / (n ? n : 1);
     t->npending = 0;
     for (int i = 0; i < n; i++) {
@@ -452,6 +451,8 @@ static int validate(struct trainer *t, struct err *e)
 
 /* ---- the loop ---- */
 
+static int must_end(const struct trainer *t) { return reached_end(t) || (t->o->stop && *t->o->stop); }
+
 /* A failed validation ends the run, and what was learnt before it is saved. */
 static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 {
@@ -474,12 +475,11 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 static int run(struct trainer *t, struct err *e)
 {
     for (int ending = 0; !ending;) {
-        int rc = iterate(t, e);
+        int rc = iterate(t, e), due = must_end(t) || validation_due(t) || saving_due(t);
         if (rc) return give_up(t, rc, e);
-        ending = reached_end(t) || (t->o->stop && *t->o->stop);
-        int due = ending || validation_due(t) || saving_due(t);
         if (!due && !pending_full(t)) continue;
         rc = drain(t, e);
+        due |= ending = must_end(t); /* what was reported may have been enough */
         /* The last update may be the one that overflows, and no later iteration would notice. */
         if (!rc && due) rc = net_check_finite(t->net, e);
         if (rc) return give_up(t, rc, e);

@@ -33,6 +33,7 @@ struct train_options {
     int clear;           /* count iterations from 0 again */
     int workers;         /* loader threads */
     int top;
+    struct step_programs *programs; /* of the net, which stay open; opened where they are not */
     volatile sig_atomic_t *stop; /* set by a signal handler: finish this iteration, save, return; or NULL */
 };
 

@@ -29,11 +29,16 @@ static int set_up(void **state)
 
 static int train(struct tiny *t, const struct noise *s, int eager, struct err *e)
 {
-    const struct train_options o = { .base = "t", .backup = tiny_folder, .workers = 1, .top = 1 };
+    struct step_programs training = { 0 };
+    const struct train_options o = {
+        .base = "t", .backup = tiny_folder, .workers = 1, .top = 1, .programs = &training
+    };
     const struct train_hooks hooks = { 0 };
     TRY(tiny_net(t, cfg, NULL, e));
     t->be->eager = eager;
-    return trainer_run(t->net, s->data, s->train, s->valid, &o, &hooks, e);
+    int rc = trainer_run(t->net, s->data, s->train, s->valid, &o, &hooks, e);
+    step_close(&training);
+    return rc;
 }
 
 /* Every call of the beginning, then ever fewer. */

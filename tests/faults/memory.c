@@ -303,6 +303,13 @@ static void train_and_predict(const char *device, long n, float *prob)
     AGAIN(dn_save(net, weights, &e_));
     AGAIN(dn_load(net, weights, &e_));
     AGAIN(dn_predict(net, images, ROWS, prob, &e_));
+    static const uint8_t gray[12 * 9] = { 200 }; /* two images more, of another kind */
+    float x[2 * IMAGE], features[2 * IMAGE], beside[ROWS * CLASSES];
+    AGAIN(dn_prepare_pixels(net, gray, 12, 9, 1, x, &e_));
+    AGAIN(dn_prepare_memory(net, "P5 2 2 255 \1\2\3\4", 15, x + IMAGE, &e_));
+    const int layer = dn_feature_layer(net);
+    assert_true(dn_feature_size(net, layer) <= IMAGE);
+    AGAIN(dn_features(net, layer, x, 2, features, beside, &e_));
     dn_close(net);
 }
 

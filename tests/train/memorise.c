@@ -31,7 +31,10 @@ static struct outcome train(const char *device, const char *itra)
 {
     struct outcome o = { .warned = 0 };
     struct train_hooks hooks = { &o, NULL, on_iteration, on_validation };
-    struct train_options options = { .base = "noise", .backup = tiny_folder, .workers = 2, .top = 1 };
+    struct step_programs training = { 0 };
+    struct train_options options = {
+        .base = "noise", .backup = tiny_folder, .workers = 2, .top = 1, .programs = &training
+    };
     struct noise s = noise_open();
     struct err e = { 0 };
     struct tiny t;
@@ -40,6 +43,7 @@ static struct outcome train(const char *device, const char *itra)
     tiny_device = device;
     ok(tiny_net(&t, text, NULL, &e), &e);
     ok(trainer_run(t.net, s.data, s.train, s.valid, &options, &hooks, &e), &e);
+    step_close(&training);
     o.warned = strstr(t.notes, "collapsed") != NULL;
     tiny_close(&t);
     noise_close(&s);

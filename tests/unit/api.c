@@ -280,6 +280,142 @@ static void loss_without_bounds_is_an_error(void **state)
     dn_close(n);
 }
 
+static const char colour_cfg[] =
+    "[net]\nbatch=3\nchannels=3\nheight=4\nwidth=6\nmean=.5,.4,.3\nstd=.5,.5,.5\n"
+    "[convolutional]\nfilters=4\nsize=3\npad=1\nactivation=relu\n"
+    "[avgpool]\n[connected]\noutput=3\nactivation=linear\n[softmax]\n";
+enum { COLOUR = 3 * 4 * 6, PIXELS = 9 * 7 };
+
+/* One image in several forms: each gives the same row of input. */
+static void images_of_every_kind(void **state)
+{
+    static const char head[] = "P6 7 9 255\n", gray_head[] = "P5 7 9 255\n";
+    dn_error e;
+    dn_net *n[3];
+    unsigned char file[sizeof head - 1 + 3 * PIXELS], rgba[4 * PIXELS], gray[sizeof gray_head - 1 + PIXELS];
+    float x[3][COLOUR], y[COLOUR];
+    (void)state;
+    put("colour.cfg", colour_cfg);
+    for (int i = 0; i < 3; i++) {
+        const dn_options o = { .view = i };
+        ok(dn_open(&n[i], path("colour.cfg"), &o, &e));
+    }
+    memcpy(file, head, sizeof head - 1);
+    memcpy(gray, gray_head, sizeof gray_head - 1);
+    unsigned char *rgb = file + sizeof head - 1, *luma = gray + sizeof gray_head - 1;
+    for (int i = 0; i < PIXELS; i++) {
+        luma[i] = (unsigned char)(i * 4);
+        for (int c = 0; c < 4; c++) rgba[4 * i + c] = (unsigned char)(i * (c + 1));
+        memcpy(rgb + 3 * i, rgba + 4 * i, 3);
+    }
+    FILE *f = fopen(path("a.ppm"), "wb");
+    assert_true(f && fwrite(file, 1, sizeof file, f) == sizeof file && !fclose(f));
+    for (int i = 0; i < 3; i++) {
+        ok(dn_prepare_file(n[i], path("a.ppm"), x[i], &e));
+        ok(dn_prepare_memory(n[i], file, sizeof file, y, &e));
+        assert_memory_equal(x[i], y, sizeof y);
+        ok(dn_prepare_pixels(n[i], rgb, 9, 7, 3, y, &e));
+        assert_memory_equal(x[i], y, sizeof y);
+        ok(dn_prepare_pixels(n[i], rgba, 9, 7, 4, y, &e));
+        assert_memory_equal(x[i], y, sizeof y);
+        for (int k = 0; k < i; k++) assert_true(memcmp(x[i], x[k], sizeof y) != 0);
+    }
+    ok(dn_prepare_pixels(n[0], luma, 9, 7, 1, y, &e));
+    ok(dn_prepare_memory(n[0], gray, sizeof gray, x[1], &e));
+    assert_memory_equal(x[1], y, sizeof y);
+    /* Letterbox of 7x9 into 6x4: three columns, and gray, which is .5 before (x - mean) / std. */
+    assert_true(fabsf(x[0][0]) < 1e-6f && fabsf(x[0][2 * 24] - .4f) < 1e-6f);
+    assert_true(fabsf(x[0][1] - (0 - .5f) / .5f) < 1e-6f); /* the first pixel */
+
+    const char *const paths[] = { path("a.ppm"), path("none.ppm") };
+    float p[3 * 3], q[3 * 3], features[3 * 4];
+    ok(dn_prepare_file(n[0], paths[0], y, &e));
+    ok(dn_predict(n[0], y, 1, p, &e));
+    ok(dn_predict_files(n[0], paths, 1, q, &e));
+    assert_memory_equal(p, q, 3 * sizeof *p);
+    ok(dn_predict_files(n[0], paths, 0, NULL, &e));
+    assert_int_equal(dn_layers(n[0]), 4);
+    assert_int_equal(dn_feature_layer(n[0]), 1);
+    assert_int_equal(dn_feature_size(n[0], 1), 4);
+    for (int layer = 0; layer < 2; layer++) { /* the mean of each map is what [avgpool] gives */
+        float maps[4 * 24];
+        ok(dn_features(n[0], layer, y, 1, layer ? features : maps, q, &e));
+        for (int k = 0; k < 3; k++) assert_true(fabsf(p[k] - q[k]) < 1e-6f);
+        for (int c = 0; layer == 0 && c < 4; c++) {
+            features[4 + c] = 0;
+            for (int i = 0; i < 24; i++) features[4 + c] += maps[c * 24 + i] / 24;
+        }
+    }
+    for (int c = 0; c < 4; c++) assert_true(fabsf(features[c] - features[4 + c]) < 1e-6f);
+
+    refused(dn_predict_files(n[0], paths, 2, p, &e), DN_FILE, "none.ppm");
+    refused(dn_predict_files(n[0], NULL, 2, p, &e), DN_ARG, "NULL");
+    refused(dn_predict_files(n[0], paths, -2, p, &e), DN_ARG, "-2 images");
+    refused(dn_prepare_memory(n[0], "no image", 8, y, &e), DN_FORMAT, "the image in memory");
+    refused(dn_prepare_memory(n[0], file, 0, y, &e), DN_FORMAT, "is empty");
+    refused(dn_prepare_memory(n[0], NULL, 8, y, &e), DN_ARG, "NULL");
+    refused(dn_prepare_file(n[0], path("a.ppm"), NULL, &e), DN_ARG, "NULL");
+    refused(dn_prepare_file(NULL, path("a.ppm"), y, &e), DN_ARG, "no net");
+    refused(dn_prepare_pixels(n[0], rgb, 9, 7, 5, y, &e), DN_ARG, "5 channels");
+    refused(dn_prepare_pixels(n[0], rgb, 0, 7, 3, y, &e), DN_FORMAT, "without pixels");
+    refused(dn_prepare_pixels(n[0], rgb, 1 << 20, 1 << 20, 3, y, &e), DN_FORMAT, "2^28");
+    refused(dn_features(n[0], 4, y, 1, features, NULL, &e), DN_ARG, "layer 4: expected 0..3");
+    refused(dn_features(n[0], -1, y, 1, features, NULL, &e), DN_ARG, "layer -1");
+    assert_int_equal(dn_feature_size(n[0], 4), 0);
+    for (int i = 0; i < 3; i++) dn_close(n[i]);
+
+    const dn_options view = { .view = 3 };
+    refused(dn_open(&n[0], path("colour.cfg"), &view, &e), DN_ARG, "view=3");
+    ok(dn_open(&n[0], path("flat.cfg"), NULL, &e));
+    refused(dn_prepare_pixels(n[0], rgb, 9, 7, 3, y, &e), DN_CFG, "flat.cfg");
+    dn_close(n[0]);
+    ok(dn_open(&n[0], path("a.cfg"), NULL, &e)); /* of two channels */
+    refused(dn_prepare_file(n[0], path("a.ppm"), y, &e), DN_ARG, "channels=2");
+    dn_close(n[0]);
+}
+
+static void the_best_come_first(void **state)
+{
+    const float p[] = { .1f, .3f, NAN, .3f, 0, .2f };
+    int best[6];
+    (void)state;
+    static const int all[] = { 1, 3, 5, 0, 4, 2 };
+    for (int k = 1; k <= 7; k++) {
+        memset(best, 0xff, sizeof best);
+        dn_top(p, 6, k, best);
+        assert_memory_equal(best, all, (size_t)(k < 6 ? k : 6) * sizeof *best);
+        if (k < 6) assert_int_equal(best[k], -1);
+    }
+    dn_top(NULL, 6, 1, best);
+    dn_top(p, 0, 1, best);
+}
+
+static void data_files_are_checked(void **state)
+{
+    dn_error e;
+    dn_net *n;
+    dn_score s;
+    (void)state;
+    put("colour.cfg", colour_cfg);
+    put("four.data", "classes=4\ntrain=t\n");
+    put("none.data", "classes=3\ntrain=no/such.list\nlabels=no.list\n");
+    const dn_options train = { .train = 1 };
+    const dn_training many = { .workers = -1 };
+    ok(dn_open(&n, path("colour.cfg"), NULL, &e));
+    refused(dn_train(n, path("none.data"), NULL, &e), DN_ARG, "opened for inference");
+    put("three.data", "classes=3\ntrain=t\n");
+    refused(dn_validate(n, path("three.data"), &s, &e), DN_CFG, "no valid=");
+    refused(dn_validate(n, path("none.data"), NULL, &e), DN_ARG, "NULL");
+    dn_close(n);
+    ok(dn_open(&n, path("colour.cfg"), &train, &e));
+    refused(dn_train(n, path("four.data"), NULL, &e), DN_CFG, "classes=4");
+    refused(dn_train(n, path("none.data"), NULL, &e), DN_FILE, "no.list");
+    refused(dn_train(n, path("none.data"), &many, &e), DN_ARG, "workers=-1");
+    refused(dn_train(n, NULL, NULL, &e), DN_ARG, "NULL");
+    refused(dn_train(NULL, path("none.data"), NULL, &e), DN_ARG, "no net");
+    dn_close(n);
+}
+
 static void null_handles_are_fine(void **state)
 {
     dn_error e;
@@ -308,7 +444,8 @@ int main(void)
         cmocka_unit_test(trains_saves_and_loads),   cmocka_unit_test(two_handles_train_alike_and_apart),
         cmocka_unit_test(getters_tell_shapes),      cmocka_unit_test(second_mini_batch_when_itra_asks),
         cmocka_unit_test(errors_come_back_as_text), cmocka_unit_test(loss_without_bounds_is_an_error),
-        cmocka_unit_test(null_handles_are_fine),
+        cmocka_unit_test(images_of_every_kind),     cmocka_unit_test(the_best_come_first),
+        cmocka_unit_test(data_files_are_checked),   cmocka_unit_test(null_handles_are_fine),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

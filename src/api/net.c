@@ -1,28 +1,17 @@
 /* The public face (include/darknet.h): one handle for a device, a net, and its programs. */
 #include <stdio.h>
+#include "api/handle.h"
 #include "core/mem.h"
-#include "darknet.h"
-#include "net/net.h"
+#include "train/evaluate.h"
 
 _Static_assert((int)DN_ARG == E_ARG && (int)DN_CFG == E_CFG && (int)DN_FILE == E_FILE &&
                    (int)DN_FORMAT == E_FORMAT && (int)DN_MEM == E_MEM && (int)DN_DEVICE == E_DEVICE &&
                    (int)DN_NUMBER == E_NUMBER,
                "codes are those of core/err.h");
 
-struct dn_net {
-    struct backend *be;
-    struct net *net;
-    struct step_programs training; /* opened first: they own the packing of the weights */
-    struct program *infer;
-    int train, rows; /* as opened; rows: of the inference program */
-    int part;        /* mini-batches of this iteration so far */
-    int stale;       /* weights have changed since infer folded them */
-};
-
 const char *dn_version(void) { return DN_VERSION; }
 
-/* Hands a result to the caller. */
-static int give(int rc, const struct err *e, dn_error *out)
+int give(int rc, const struct err *e, dn_error *out)
 {
     if (!rc || !out) return rc;
     _Static_assert(sizeof out->msg == sizeof e->msg, "messages are handed over whole");
@@ -37,6 +26,8 @@ static int open_handle(dn_net **out, const char *path, const dn_options *o, stru
     const struct notes notes = { o->say, o->say_ctx };
     struct cfg *cfg;
     if (!path) return fail(e, E_ARG, "dn_open: no cfg given (NULL)");
+    if (o->view < DN_LETTERBOX || o->view > DN_WHOLE)
+        return fail(e, E_ARG, "dn_open: view=%d: expected DN_LETTERBOX, DN_CENTER or DN_WHOLE", o->view);
     if (o->rows < 0) return fail(e, E_ARG, "dn_open: rows=%d: expected 0 or more", o->rows);
     dn_net *d = *out = mem_alloc(1, sizeof *d);
     if (!d) return fail(e, E_MEM, "not enough memory for the net");
@@ -46,7 +37,10 @@ static int open_handle(dn_net **out, const char *path, const dn_options *o, stru
     TRY(net_open(&d->net, cfg, d->be, o->seed, &notes, e));
     d->train = o->train != 0;
     d->rows = o->rows ? o->rows : d->net->mini;
-    d->stale = 1;
+    d->orient = o->orient != 0;
+    static const enum view views[] = { VIEW_LETTERBOX, VIEW_CENTER, VIEW_WHOLE };
+    d->view = views[o->view];
+    changed_weights(d);
     return OK;
 }
 
@@ -66,7 +60,8 @@ int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *
 void dn_close(dn_net *d)
 {
     if (!d) return;
-    program_close(d->infer);
+    program_close(d->keeping.program);
+    program_close(d->plain.program);
     step_close(&d->training);
     net_close(d->net);
     backend_close(d->be);
@@ -74,6 +69,8 @@ void dn_close(dn_net *d)
 }
 
 /* ---- shapes ---- */
+
+int dn_layers(const dn_net *d) { return d ? d->net->n : 0; }
 
 int dn_classes(const dn_net *d) { return d ? d->net->classes : 0; }
 uint64_t dn_seen(const dn_net *d) { return d ? d->net->seen : 0; }
@@ -99,20 +96,32 @@ int dn_rows(const dn_net *d, int *second)
 
 /* ---- programs ---- */
 
-static int open_inference(dn_net *d, struct err *e)
+void changed_weights(dn_net *d) { d->plain.stale = d->keeping.stale = 1; }
+
+int open_inference(dn_net *d, int layer, struct inference **out, struct err *e)
 {
-    const struct program_desc desc = { .rows = d->rows };
-    return d->infer ? OK : program_open(&d->infer, d->net, &desc, e);
+    struct inference *i = *out = layer < 0 ? &d->plain : &d->keeping;
+    const struct program_desc desc = { .rows = d->rows, .features = layer + 1 };
+    if (layer >= 0 && i->program && d->kept != layer) {
+        program_close(i->program);
+        i->program = NULL;
+    }
+    d->kept = layer < 0 ? d->kept : layer;
+    if (!i->program) {
+        TRY(program_open(&i->program, d->net, &desc, e));
+        i->stale = 1;
+    }
+    if (i->stale) TRY(program_refresh(i->program, e));
+    i->stale = 0;
+    return OK;
 }
 
-/* How every call that can fail begins. The first program creates the parameters, and must be a training
- * program if the net is to learn. */
-static int begin(dn_net *d, const char *function, int given, struct err *e)
+int begin(dn_net *d, const char *function, int given, struct err *e)
 {
+    struct inference *i;
     if (!d) return fail(e, E_ARG, "%s: no net given (NULL)", function);
     if (!given) return fail(e, E_ARG, "%s: an argument is NULL", function);
-    if (!d->train) return open_inference(d, e);
-    return d->training.plain || d->training.paired ? OK : step_open(&d->training, d->net, e);
+    return d->train ? step_open(&d->training, d->net, e) : open_inference(d, -1, &i, e);
 }
 
 /* ---- files ---- */
@@ -123,7 +132,7 @@ int dn_load(dn_net *d, const char *path, dn_error *error)
     int layers, rc = begin(d, "dn_load", path != NULL, &e);
     if (!rc) rc = weights_load(d->net, path, WEIGHTS_WHOLE, &layers, &e);
     if (rc) return give(rc, &e, error);
-    d->stale = 1;
+    changed_weights(d);
     d->part = 0;
     return OK;
 }
@@ -134,30 +143,6 @@ int dn_save(dn_net *d, const char *path, dn_error *error)
     int rc = begin(d, "dn_save", path != NULL, &e);
     if (!rc) rc = weights_save_averages(d->net, path, &e);
     return give(rc, &e, error);
-}
-
-/* ---- inference ---- */
-
-static int predict(dn_net *d, const float *x, int n, float *prob, struct err *e)
-{
-    TRY(begin(d, "dn_predict", (x && prob) || !n, e));
-    if (n < 0) return fail(e, E_ARG, "dn_predict: %d images", n);
-    TRY(open_inference(d, e));
-    if (d->stale) TRY(program_refresh(d->infer, e));
-    d->stale = 0;
-    size_t image = (size_t)dn_input(d, NULL, NULL, NULL), classes = (size_t)d->net->classes;
-    for (int i = 0, rows; i < n; i += rows) {
-        rows = n - i < d->rows ? n - i : d->rows;
-        struct step s = { .x = x + (size_t)i * image, .rows = rows, .rows_s1 = rows };
-        TRY(program_infer(d->infer, &s, prob + (size_t)i * classes, NULL, e));
-    }
-    return OK;
-}
-
-int dn_predict(dn_net *d, const float *images, int n, float *prob, dn_error *error)
-{
-    struct err e = { 0 };
-    return give(predict(d, images, n, prob, &e), &e, error);
 }
 
 /* ---- training ---- */
@@ -189,7 +174,7 @@ static int step(dn_net *d, const dn_batch *b, dn_stats *out, struct err *e)
     s.rows = b->n;
     s.rows_s1 = d->net->mini;
     d->part = 0;
-    d->stale = 1; /* even without an update: the forward pass moves running statistics */
+    changed_weights(d); /* even without an update: the forward pass moves running statistics */
     TRY(step_train(step_program(&d->training, &s), &s, &stats, e));
     d->part = (part + 1) % parts;
     if (out)
