@@ -300,7 +300,7 @@ test:
 endif
 
 check-programs: $(addprefix $(B)/tests/,$(UNIT) $(OPS) $(ORDERS) $(FAULTS) $(DEVICE) golden/itra golden/replay golden/cfgs \
-                torch/replay fuzz/replay bench/step bench/load bench/pictures)
+                torch/replay fuzz/replay export/answer bench/step bench/load bench/pictures)
 
 # Of a build with GPU=1, or with its kernels on the host.
 check-device: $(B)/darknet $(B)/tests/bench/step $(addprefix $(B)/tests/,$(OPS) $(ORDERS) $(DEVICE) layers/parity) \

@@ -2,7 +2,8 @@
 # Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh SET..., as in `packages` below.
 # Asks nothing; needs root or sudo only when something is missing. What a system may lack and the tests do without, they skip:
 # `optional`. From Python's registry come onednn3, oneDNN 3 in build/onednn3 for a system whose package is oneDNN 2 (make
-# ONEDNN_ROOT=build/onednn3), and rivals, today's PyTorch in build/torch for make bench.
+# ONEDNN_ROOT=build/onednn3), rivals, today's PyTorch in build/torch for make bench, and export, in build/export, what
+# tests/cli/export.sh compares exported nets with: onnxruntime and torchvision.
 set -eu
 
 packages() {
@@ -15,10 +16,10 @@ packages() {
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
     opencv) echo libopencv-imgcodecs-dev libopencv-videoio-dev g++ ;;
-    onednn3) echo python3-venv ;;
+    onednn3 | export) echo python3-venv ;;
     figures) echo python3-matplotlib python3-sklearn ;;
     *)
-        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv or figures" >&2
+        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv, figures, onednn3, rivals or export" >&2
         exit 1
         ;;
     esac
@@ -85,5 +86,6 @@ for s in "$@"; do
     case $s in
     onednn3) wheels onednn3 onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0 ;;
     rivals) wheels torch torch numpy ;;
+    export) wheels export numpy onnx onnxruntime safetensors torch torchvision ;;
     esac
 done

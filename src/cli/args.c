@@ -35,7 +35,7 @@ enum {
     PREDICTS = CMD_PREDICT | CMD_CLASSIFY | CMD_LABEL,
     ANSWERS = PREDICTS | CMD_DEMO,
     COMPUTES = CMD_TRAIN | CMD_VALID | ANSWERS | CMD_FEATURES | CMD_NET,
-    NETS = COMPUTES | CMD_IMTEST | CMD_WEIGHTS,
+    NETS = COMPUTES | CMD_IMTEST | CMD_WEIGHTS | CMD_EXPORT | CMD_IMPORT,
     RUNS = CMD_TRAIN | CMD_VALID | ANSWERS,
     ALL = NETS | CMD_PREPARE | CMD_STRIP | CMD_VERSION | CMD_HELP
 };
@@ -69,6 +69,10 @@ static const struct flag flags[] = {
     { "csv", FLAG_SWITCH, AT(csv), CMD_LABEL, NULL, NULL }, /* refused, with a reason */
     { "c", FLAG_INDEX, AT(camera), CMD_DEMO, "N", "take camera N, from 0 on, where no VIDEO is given (0)" },
     { "out", FLAG_TEXT, AT(out), CMD_FEATURES, "FILE.npy", "the features; the labels go to FILE.labels.npy" },
+    { "out", FLAG_TEXT, AT(out), CMD_EXPORT | CMD_IMPORT, "FILE", "where the result goes" },
+    { "fold", FLAG_SWITCH, AT(fold), CMD_EXPORT, "1|0", "0: keep batch normalisation apart (1)" },
+    { "features", FLAG_SWITCH, AT(features), CMD_EXPORT, NULL, "a second output: what the classifier sees" },
+    { "names", FLAG_TEXT, AT(names), CMD_EXPORT, "FILE", "names of the classes, one a line: metadata" },
     { "layer", FLAG_INDEX, AT(layer), CMD_FEATURES, "N",
       "take the output of layer N (the classifier's input: what [itra] sees)" },
     { "limit", FLAG_COUNT, AT(limit), CMD_FEATURES, "N",
@@ -429,10 +433,10 @@ static int check_suffixes(const struct cli *c, const struct command *cmd, struct
 /* What a command writes must be none of the files that it names to be read, nor another that it writes. */
 static int check_outputs(const struct cli *c, const struct command *cmd, struct err *e)
 {
-    const char *again = NULL, *const read[] = { c->resume, c->list };
+    const char *again = NULL, *const read[] = { c->resume, c->list, c->names };
     for (int i = 0; i < c->narg; i++)
         if (args_write(c, c->arg[i])) again = c->arg[i];
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (args_write(c, read[i])) again = read[i];
     for (int i = 0; i < OUTPUTS; i++)
         if (args_write(c, output(c, i)) > 1) again = output(c, i);
@@ -454,7 +458,7 @@ int args_words(const char *word)
 
 int args_parse(struct cli *c, int argc, char **argv, const struct command *cmd, struct err *e)
 {
-    *c = (struct cli){ .command = cmd, .seed = 1, .layer = -1, .camera = -1 };
+    *c = (struct cli){ .command = cmd, .seed = 1, .layer = -1, .camera = -1, .fold = 1 };
     const char *given[NFLAGS] = { NULL }; /* the value of each flag */
     c->arg = mem_alloc((size_t)argc, sizeof *c->arg);
     c->set = mem_alloc((size_t)argc + 1, sizeof *c->set);

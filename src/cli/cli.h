@@ -24,8 +24,10 @@ enum {
     CMD_PREPARE = 512,
     CMD_CLASSIFY = 1024,
     CMD_DEMO = 2048,
-    CMD_LABEL = 4096,  /* the forms of predict that print lines of their own */
-    CMD_WEIGHTS = 8192 /* all that read weights and compute nothing */
+    CMD_LABEL = 4096,   /* the forms of predict that print lines of their own */
+    CMD_WEIGHTS = 8192, /* all that read weights and compute nothing */
+    CMD_EXPORT = 1 << 14,
+    CMD_IMPORT = 1 << 15
 };
 
 /* A command line, taken apart. */
@@ -44,7 +46,8 @@ struct cli {
     int top;          /* 0: as the data file says */
     int layer, limit; /* -1: the classifier's input; 0: all images */
     int camera;       /* -1: not given */
-    const char *resume, *metrics, *chart, *confusion, *errors, *list, *out;
+    const char *resume, *metrics, *chart, *confusion, *errors, *list, *out, *names;
+    int fold, features;
     double valid; /* share of the images that validate; 0: not given */
     int force;
     const char **set; /* section.key=value, NULL-terminated */
@@ -87,6 +90,8 @@ int cli_speed(const struct cli *, struct err *);
 int cli_partial(const struct cli *, struct err *);
 int cli_average(const struct cli *, struct err *);
 int cli_surgery(const struct cli *, struct err *);
+int cli_export(const struct cli *, struct err *);
+int cli_import(const struct cli *, struct err *);
 int cli_statistics(const struct cli *, struct err *);
 int cli_visualize(const struct cli *, struct err *);
 int cli_imtest(const struct cli *, struct err *);

@@ -1,5 +1,6 @@
 /* [activation]: an activation function as a layer of its own. */
 #include "backend/ops/act.h"
+#include "net/graph.h"
 #include "net/layer.h"
 
 struct activation {
@@ -50,6 +51,14 @@ static int backward(struct layer *l, const struct pass *p)
                                      l->in[0]->g.data, l->add[0]);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct activation *s = l->self;
+    (void)e;
+    graph_output(g, l, graph_activation(g, graph_any(g, l, 0), (enum act)s->activation));
+    return OK;
+}
+
 const struct layer_ops layer_activation = {
     .name = "activation",
     .help = "activation as a layer of its own",
@@ -60,4 +69,5 @@ const struct layer_ops layer_activation = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

@@ -1,5 +1,6 @@
 /* [avgpool]: the mean of each channel over height and width. */
 #include "backend/ops/pool.h"
+#include "net/graph.h"
 #include "net/layer.h"
 
 static const char *const examples[] = { "", NULL };
@@ -32,6 +33,13 @@ static int backward(struct layer *l, const struct pass *p)
                                       l->add[0]);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    (void)e;
+    graph_output(g, l, graph_op(g, "GlobalAveragePool", graph_map(g, l, 0)));
+    return OK;
+}
+
 const struct layer_ops layer_avgpool = {
     .name = "avgpool",
     .alias = "avg",
@@ -42,4 +50,5 @@ const struct layer_ops layer_avgpool = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

@@ -3,6 +3,7 @@
 #include "backend/ops/act.h"
 #include "backend/ops/norm.h"
 #include "core/mem.h"
+#include "net/graph.h"
 #include "net/layer.h"
 
 enum { BIAS, SCALE, MEAN, VARIANCE, PARAMS }; /* in the order of .weights */
@@ -93,6 +94,18 @@ static int backward(struct layer *l, const struct pass *p)
                : OK;
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    struct batchnorm *s = l->self;
+    size_t c = (size_t)l->in[0]->x.shape.c;
+    real *host = mem_alloc(PARAMS * c, sizeof *host);
+    int rc = host ? OK : layer_no_memory(l, e);
+    for (size_t i = 0; i < PARAMS && !rc; i++) rc = param_get(s->param[i], host + i * c);
+    if (!rc) graph_output(g, l, graph_norm(g, graph_any(g, l, 0), (int64_t)c, host));
+    mem_free(host);
+    return rc;
+}
+
 const struct layer_ops layer_batchnorm = {
     .name = "batchnorm",
     .help = "batch normalisation",
@@ -104,4 +117,5 @@ const struct layer_ops layer_batchnorm = {
     .refresh = refresh,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

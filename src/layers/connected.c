@@ -1,5 +1,6 @@
 /* [connected]: every output from every input (flattened in C,H,W order), then batch normalisation or bias,
  * then activation. Weights O, I. */
+#include "net/graph.h"
 #include "net/linear.h"
 #include <math.h>
 #include "backend/ops/dense.h"
@@ -38,6 +39,9 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.ops = &l->be->ops->dense->linear;
     s->linear.desc = (struct linear_desc){ .in = &l->in[0]->x, .groups = 1 };
     s->linear.weights = (size_t)s->output * inputs;
+    s->linear.rank = 2;
+    s->linear.dims[0] = s->output;
+    s->linear.dims[1] = (int64_t)inputs;
     s->linear.init = INIT_UNIFORM;
     s->linear.spread = sqrt(2.0 / (double)inputs);
     s->linear.norm = s->batch_normalize;
@@ -49,6 +53,22 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static double flops(const struct layer *l)
 {
     return 2.0 * (double)shape_row(l->in[0]->x.shape) * (double)shape_row(l->out->x.shape);
+}
+
+static int map(const struct layer *l, struct graph *g, int weights, int bias)
+{
+    int x = graph_row(g, l, 0),
+        y = bias ? graph_op(g, "Gemm", x, weights, bias) : graph_op(g, "Gemm", x, weights);
+    graph_int(g, "transB", 1);
+    return y;
+}
+
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    int y;
+    TRY(linear_export(l, g, map, &y, e));
+    graph_output(g, l, y);
+    return OK;
 }
 
 const struct layer_ops layer_connected = {
@@ -65,4 +85,5 @@ const struct layer_ops layer_connected = {
     .forward = linear_forward,
     .backward = linear_backward,
     .flops = flops,
+    .export = export,
 };

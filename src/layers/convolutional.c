@@ -5,6 +5,7 @@
 #include "backend/ops/conv.h"
 #include "backend/ops/norm.h"
 #include "net/blur.h"
+#include "net/graph.h"
 
 struct convolutional {
     struct linear linear; /* first: see linear.h */
@@ -95,6 +96,10 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     s->linear.ops = &l->be->ops->conv->linear;
     s->linear.desc = geometry(l);
     s->linear.weights = (size_t)s->filters * window(l);
+    s->linear.rank = 4;
+    s->linear.dims[0] = s->filters;
+    s->linear.dims[1] = l->in[0]->x.shape.c / s->groups;
+    s->linear.dims[2] = s->linear.dims[3] = s->size;
     s->linear.init = INIT_NORMAL;
     s->linear.spread = sqrt(2.0 / (double)window(l));
     s->linear.norm = s->batch_normalize;
@@ -128,6 +133,26 @@ static double flops(const struct layer *l)
     return 2.0 * (double)window(l) * (double)shape_row(s->blur.sharp.x.shape);
 }
 
+static int map(const struct layer *l, struct graph *g, int weights, int bias)
+{
+    const struct convolutional *s = l->self;
+    int x = graph_map(g, l, 0),
+        y = bias ? graph_op(g, "Conv", x, weights, bias) : graph_op(g, "Conv", x, weights);
+    const struct linear_desc d = geometry(l);
+    graph_windows(g, l->in[0]->x.shape, s->blur.sharp.x.shape, &d);
+    if (d.groups > 1) graph_int(g, "group", d.groups);
+    return y;
+}
+
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct convolutional *s = l->self;
+    int y;
+    TRY(linear_export(l, g, map, &y, e));
+    graph_output(g, l, blur_export(&s->blur, l, g, y));
+    return OK;
+}
+
 const struct layer_ops layer_convolutional = {
     .name = "convolutional",
     .alias = "conv",
@@ -143,4 +168,5 @@ const struct layer_ops layer_convolutional = {
     .backward = backward,
     .flops = flops,
     .takes_sum = takes_sum,
+    .export = export,
 };

@@ -1,6 +1,7 @@
 /* [crop]: crops the input images: in training at one random place (mirrored or not, the colours shifted) for
  * the whole mini-batch, otherwise at the centre. Values become 2x - 1 unless noadjust is set. The shift is
  * that of Darknet's GPU builds; its CPU builds ignore the key. */
+#include "net/graph.h"
 #include "net/layer.h"
 #include "core/rng.h"
 
@@ -91,6 +92,20 @@ static int forward(struct layer *l, const struct pass *p)
     return l->be->ops->write(l->be, &l->out->x, 0, in.n, y, 0);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct crop_layer *s = l->self;
+    const struct shape in = l->in[0]->x.shape, out = l->out->x.shape;
+    const int64_t y = (in.h - out.h) / 2, x = (in.w - out.w) / 2;
+    (void)e;
+    int part = graph_op(g, "Slice", graph_map(g, l, 0), graph_indices(g, 2, (int64_t[]){ y, x }),
+                        graph_indices(g, 2, (int64_t[]){ y + out.h, x + out.w }),
+                        graph_indices(g, 2, (int64_t[]){ 2, 3 }));
+    if (!s->noadjust) part = graph_op(g, "Sub", graph_scale(g, part, 2), graph_real(g, 1));
+    graph_output(g, l, part);
+    return OK;
+}
+
 const struct layer_ops layer_crop = {
     .name = "crop",
     .help = "crops the input: at random in training, at the centre otherwise",
@@ -101,4 +116,5 @@ const struct layer_ops layer_crop = {
     .shape = shape,
     .build = build,
     .forward = forward,
+    .export = export,
 };

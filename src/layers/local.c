@@ -1,4 +1,5 @@
 /* [local]: a convolution whose every output pixel has weights and biases of its own, then an activation. */
+#include "net/graph.h"
 #include "net/linear.h"
 #include <math.h>
 #include "backend/ops/local.h"
@@ -59,6 +60,10 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                                            .groups = 1 };
     if (mem_mul(shape_row(l->out->x.shape), window(l), &s->linear.weights))
         return layer_fail(l, e, "has too many weights");
+    s->linear.rank = 3;
+    s->linear.dims[0] = (int64_t)l->out->x.shape.h * l->out->x.shape.w;
+    s->linear.dims[1] = s->filters;
+    s->linear.dims[2] = (int64_t)window(l);
     s->linear.init = INIT_UNIFORM;
     s->linear.spread = sqrt(2.0 / (double)window(l));
     s->linear.untied = 1;
@@ -69,6 +74,39 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static double flops(const struct layer *l)
 {
     return 2.0 * (double)window(l) * (double)shape_row(l->out->x.shape);
+}
+
+/* The windows as columns: a convolution that copies cell k of a window to channel k. For each pixel the
+ * weights are then a matrix, filters x cells; the rows are the last axis of the product. */
+static int map(const struct layer *l, struct graph *g, int weights, int bias)
+{
+    const struct local *s = l->self;
+    const struct shape in = l->in[0]->x.shape, out = l->out->x.shape;
+    const size_t cells = (size_t)s->size * (size_t)s->size, taps = window(l);
+    real *copy = mem_alloc(taps * cells, sizeof *copy);
+    g->failed |= !copy;
+    if (!copy) return 0;
+    for (size_t k = 0; k < taps; k++) copy[k * cells + k % cells] = 1;
+    int kernel = graph_reals(g, NULL, 4, (int64_t[]){ (int64_t)taps, 1, s->size, s->size }, copy);
+    mem_free(copy);
+    int x = graph_op(g, "Conv", graph_map(g, l, 0), kernel);
+    graph_windows(g, in, out, &s->linear.desc);
+    graph_int(g, "group", in.c);
+    x = graph_reshape(g, x, 2, (int64_t[]){ (int64_t)taps, (int64_t)out.h * out.w });
+    x = graph_op(g, "Transpose", x);
+    graph_ints(g, "perm", 3, (int64_t[]){ 2, 1, 0 });
+    int y = graph_op(g, "MatMul", weights, x);
+    y = graph_op(g, "Transpose", y);
+    graph_ints(g, "perm", 3, (int64_t[]){ 2, 1, 0 });
+    return graph_op(g, "Add", graph_reshape(g, y, 3, (int64_t[]){ out.c, out.h, out.w }), bias);
+}
+
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    int y;
+    TRY(linear_export(l, g, map, &y, e));
+    graph_output(g, l, y);
+    return OK;
 }
 
 const struct layer_ops layer_local = {
@@ -84,4 +122,5 @@ const struct layer_ops layer_local = {
     .forward = linear_forward,
     .backward = linear_backward,
     .flops = flops,
+    .export = export,
 };

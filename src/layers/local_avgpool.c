@@ -1,4 +1,5 @@
 /* [local_avgpool]: the mean of each window, of its pixels inside the map. */
+#include "net/graph.h"
 #include "net/pooling.h"
 
 static const struct key keys[] = { POOLING_KEYS, { 0 } };
@@ -22,6 +23,14 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return pooling_build(l, b, &d, e);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    struct pool_desc d = pooling_describe(l, POOL_MEAN, 0);
+    (void)e;
+    graph_output(g, l, pooling_export(l, g, "AveragePool", &d, l->out->x.shape));
+    return OK;
+}
+
 const struct layer_ops layer_local_avgpool = {
     .name = "local_avgpool",
     .alias = "local_avg",
@@ -34,4 +43,5 @@ const struct layer_ops layer_local_avgpool = {
     .build = build,
     .forward = pooling_forward,
     .backward = pooling_backward,
+    .export = export,
 };

@@ -1,7 +1,9 @@
 /* [maxpool]: the largest value of each window, or with maxpool_depth=1 of channels at one pixel: output g is
  * the maximum of the channels g, g + out_channels, g + 2 out_channels ... */
+#include <math.h>
 #include "backend/ops/maxout.h"
 #include "net/blur.h"
+#include "net/graph.h"
 #include "net/pooling.h"
 
 struct maxpool {
@@ -84,6 +86,34 @@ static int backward(struct layer *l, const struct pass *p)
                                         l->in[0]->g.data, l->add[0]);
 }
 
+/* With the channels c*k + g as an axis k before the axis g. Where they are no multiple of c, some that never
+ * win are added. */
+static int export_depth(const struct layer *l, struct graph *g)
+{
+    const struct shape in = l->in[0]->x.shape, out = l->out->x.shape;
+    const int64_t k = (in.c + out.c - 1) / out.c, more = k * out.c - in.c;
+    int x = graph_map(g, l, 0);
+    if (more)
+        x = graph_op(g, "Pad", x, graph_indices(g, 8, (int64_t[]){ 0, 0, 0, 0, 0, more, 0, 0 }),
+                     graph_real(g, -INFINITY));
+    x = graph_reshape(g, x, 4, (int64_t[]){ k, out.c, out.h, out.w });
+    int y = graph_op(g, "ReduceMax", x);
+    graph_ints(g, "axes", 1, (int64_t[]){ 1 });
+    graph_int(g, "keepdims", 0);
+    return y;
+}
+
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct maxpool *s = l->self;
+    struct pool_desc d = pooling_describe(l, POOL_MAX, s->blur.antialiasing);
+    (void)e;
+    int y =
+        s->maxpool_depth ? export_depth(l, g) : pooling_export(l, g, "MaxPool", &d, s->blur.sharp.x.shape);
+    graph_output(g, l, blur_export(&s->blur, l, g, y));
+    return OK;
+}
+
 const struct layer_ops layer_maxpool = {
     .name = "maxpool",
     .alias = "max",
@@ -96,4 +126,5 @@ const struct layer_ops layer_maxpool = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

@@ -1,4 +1,5 @@
 /* [reorg3d]: AlexeyAB's. */
+#include "net/graph.h"
 #include "net/reorg.h"
 
 static const char *const examples[] = {
@@ -14,6 +15,11 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     return reorg_build(l, l->out->x.shape, e);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    return reorg_export(l, l->out->x.shape, g, e);
+}
+
 const struct layer_ops layer_reorg3d = {
     .name = "reorg3d",
     .help = "pixels as channels, block by block",
@@ -25,4 +31,5 @@ const struct layer_ops layer_reorg3d = {
     .build = build,
     .forward = reorg_forward,
     .backward = reorg_backward,
+    .export = export,
 };

@@ -1,6 +1,7 @@
 /* [route]: concatenates the outputs of earlier layers along the channels, or, as AlexeyAB's, one part of each
  * input's channels: part group_id of `groups` equal ones. */
 #include "backend/ops/concat.h"
+#include "net/graph.h"
 #include "net/layer.h"
 #include "core/mem.h"
 
@@ -88,6 +89,23 @@ static int backward(struct layer *l, const struct pass *p)
     return l->be->ops->concat->backward(l->plan, &p->context, l->out->g.data, gx, l->add);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct route *s = l->self;
+    int *x = mem_alloc((size_t)l->nin, sizeof *x);
+    if (!x) return layer_no_memory(l, e);
+    for (int i = 0; i < l->nin; i++) {
+        const int part = l->in[i]->x.shape.c / s->groups, from = part * s->group_id;
+        x[i] = graph_map(g, l, i);
+        if (s->groups > 1) x[i] = graph_channels(g, x[i], from, from + part);
+    }
+    int y = graph_node(g, "Concat", l->nin, x);
+    graph_int(g, "axis", 1);
+    graph_output(g, l, y);
+    mem_free(x);
+    return OK;
+}
+
 const struct layer_ops layer_route = {
     .name = "route",
     .help = "concatenates earlier layers along the channels",
@@ -99,4 +117,5 @@ const struct layer_ops layer_route = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

@@ -31,4 +31,5 @@ const struct layer_ops layer_sam = {
     .build = product_build,
     .forward = product_forward,
     .backward = product_backward,
+    .export = product_export,
 };

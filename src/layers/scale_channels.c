@@ -39,4 +39,5 @@ const struct layer_ops layer_scale_channels = {
     .build = product_build,
     .forward = product_forward,
     .backward = product_backward,
+    .export = product_export,
 };

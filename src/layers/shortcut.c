@@ -7,6 +7,7 @@
 #include "backend/ops/mix.h"
 #include "core/mem.h"
 #include "net/activate.h"
+#include "net/graph.h"
 
 enum { ADD, MIX = ADD, ACTIVATION }; /* plans */
 
@@ -103,25 +104,34 @@ static int sum(const struct layer *l)
     return plain ? s->activation : -1;
 }
 
-static int build_mix(struct layer *l, struct builder *b, struct err *e)
+static struct mix_desc describe_mix(const struct layer *l)
 {
     static const enum mix_norm norms[] = { MIX_PLAIN, MIX_RELU, MIX_RELU, MIX_SOFTMAX };
-    struct shortcut *s = l->self;
-    enum act act = (enum act)s->activation;
-    int from_output = act_from_output(act);
-    int weights = s->weights_type == PER_CHANNEL ? l->out->x.shape.c : s->weights_type != NO_WEIGHTS;
-    size_t count = (size_t)l->nin * (size_t)weights;
-    struct mix_desc d = { .nin = l->nin,
-                          .weights = weights,
-                          .norm = norms[s->weights_normalization],
-                          .act = from_output ? act : ACT_LINEAR,
-                          .train = l->train,
-                          .rows_back = l->rows_back };
+    const struct shortcut *s = l->self;
+    struct mix_desc d = {
+        .nin = l->nin,
+        .weights = s->weights_type == PER_CHANNEL ? l->out->x.shape.c : s->weights_type != NO_WEIGHTS,
+        .norm = norms[s->weights_normalization],
+        .act = act_from_output((enum act)s->activation) ? (enum act)s->activation : ACT_LINEAR,
+        .train = l->train,
+        .rows_back = l->rows_back
+    };
     for (int i = 0; i < l->nin; i++) {
         d.in[i] = &l->in[i]->x;
         d.add[i] = l->add[i];
-        if (weights) builder_keep_in(b, i);
     }
+    return d;
+}
+
+static int build_mix(struct layer *l, struct builder *b, struct err *e)
+{
+    struct shortcut *s = l->self;
+    enum act act = (enum act)s->activation;
+    int from_output = act_from_output(act);
+    const struct mix_desc d = describe_mix(l);
+    const int weights = d.weights;
+    size_t count = (size_t)l->nin * (size_t)weights;
+    for (int i = 0; i < l->nin && weights; i++) builder_keep_in(b, i);
     s->pointers = builder_buffer(b, 2 * (size_t)l->nin * sizeof(void *), LIFE_HOST);
     if (weights) s->weights = builder_param(b, count, INIT_ONE, 0, 0);
     if (weights && !l->train) s->copy = builder_buffer(b, count * sizeof(real), LIFE_PROGRAM);
@@ -199,6 +209,93 @@ static int backward(struct layer *l, const struct pass *p)
                                      gx, s->weights ? param_g(s->weights) : NULL);
 }
 
+/* A map with as many channels as `want`: those behind are left out, or 0. */
+static int fit_channels(struct graph *g, int map, int have, int want)
+{
+    if (have == want) return map;
+    if (have > want) return graph_channels(g, map, 0, want);
+    const int64_t pads[] = { 0, 0, 0, 0, 0, want - have, 0, 0 };
+    return graph_op(g, "Pad", map, graph_indices(g, 8, pads));
+}
+
+/* Pixel (y, x) of b meets pixel (y up, x up) of a larger a, or pixel (y down, x down) that of a smaller one.
+ */
+static int fit_pixels(struct graph *g, int map, int c, int up, int down)
+{
+    if (down > 1)
+        return graph_op(g, "Slice", map, graph_indices(g, 2, (int64_t[]){ 0, 0 }),
+                        graph_indices(g, 2, (int64_t[]){ INT32_MAX, INT32_MAX }),
+                        graph_indices(g, 2, (int64_t[]){ 2, 3 }),
+                        graph_indices(g, 2, (int64_t[]){ down, down }));
+    if (up == 1) return map;
+    real *ones = mem_alloc((size_t)c, sizeof *ones);
+    g->failed |= !ones;
+    for (int i = 0; ones && i < c; i++) ones[i] = 1;
+    int kernel = ones ? graph_reals(g, NULL, 4, (int64_t[]){ c, 1, 1, 1 }, ones) : 0;
+    mem_free(ones);
+    map = graph_op(g, "ConvTranspose", map, kernel);
+    graph_ints(g, "strides", 2, (int64_t[]){ up, up });
+    graph_ints(g, "output_padding", 2, (int64_t[]){ up - 1, up - 1 });
+    graph_int(g, "group", c);
+    return map;
+}
+
+/* alpha holds only where there is a b to add. */
+static int scale_meeting(struct graph *g, int map, struct shape a, int channels, int up, double alpha)
+{
+    if (alpha == 1 || (channels >= a.c && up == 1)) return graph_scale(g, map, alpha);
+    real *factor = mem_alloc(shape_row(a), sizeof *factor), *f = factor;
+    g->failed |= !factor;
+    for (int c = 0; factor && c < a.c; c++)
+        for (int y = 0; y < a.h; y++)
+            for (int x = 0; x < a.w; x++) *f++ = c < channels && y % up == 0 && x % up == 0 ? (real)alpha : 1;
+    int k = factor ? graph_reals(g, NULL, 3, (int64_t[]){ a.c, a.h, a.w }, factor) : 0;
+    mem_free(factor);
+    return graph_op(g, "Mul", map, k);
+}
+
+static int export_sum(const struct layer *l, struct graph *g)
+{
+    const struct shortcut *s = l->self;
+    const struct shape a = l->in[0]->x.shape, b = l->in[1]->x.shape;
+    int up, down;
+    add_factors(a, b, &up, &down);
+    int x = scale_meeting(g, graph_map(g, l, 0), a, b.c, up, s->alpha);
+    int y = fit_pixels(g, fit_channels(g, graph_map(g, l, 1), b.c, a.c), a.c, up, down);
+    return graph_op(g, "Add", x, graph_scale(g, y, s->beta));
+}
+
+/* w: the learnt weights, or NULL. */
+static int export_mix(const struct layer *l, struct graph *g, const real *w, real *factor)
+{
+    const int c = l->out->x.shape.c;
+    const struct mix_desc d = describe_mix(l);
+    int sum = 0;
+    for (int k = 0; k < l->nin; k++) {
+        int x = fit_channels(g, graph_map(g, l, k), l->in[k]->x.shape.c, c);
+        for (int i = 0; w && i < c; i++) factor[i] = mix_factor(&d, w, k, i);
+        if (w) x = graph_op(g, "Mul", x, graph_reals(g, NULL, 3, (int64_t[]){ c, 1, 1 }, factor));
+        sum = k ? graph_op(g, "Add", sum, x) : x;
+    }
+    return sum;
+}
+
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct shortcut *s = l->self;
+    real *w = NULL, *factor = mem_alloc((size_t)l->out->x.shape.c, sizeof *factor);
+    int rc = factor ? OK : layer_no_memory(l, e);
+    if (!rc && s->copy)
+        rc = (w = mem_alloc(s->copy->bytes, 1)) ? param_get(s->weights, w) : layer_no_memory(l, e);
+    if (!rc) {
+        int y = mixes(s) ? export_mix(l, g, w, factor) : export_sum(l, g);
+        graph_output(g, l, graph_activation(g, y, (enum act)s->activation));
+    }
+    mem_free(w);
+    mem_free(factor);
+    return rc;
+}
+
 const struct layer_ops layer_shortcut = {
     .name = "shortcut",
     .help = "adds earlier layers",
@@ -212,4 +309,5 @@ const struct layer_ops layer_shortcut = {
     .forward = forward,
     .backward = backward,
     .sum = sum,
+    .export = export,
 };

@@ -2,6 +2,7 @@
  * of [net]. */
 #include "backend/ops/softmax.h"
 #include "net/config.h"
+#include "net/graph.h"
 #include "net/layer.h"
 
 struct softmax {
@@ -75,6 +76,19 @@ static int backward(struct layer *l, const struct pass *p)
                                          l->add[0]);
 }
 
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct softmax *s = l->self;
+    const int64_t n = (int64_t)shape_row(l->in[0]->x.shape);
+    (void)e;
+    int x = graph_scale(g, graph_row(g, l, 0), 1 / s->temperature);
+    if (s->groups > 1) x = graph_reshape(g, x, 2, (int64_t[]){ s->groups, n / s->groups });
+    x = graph_op(g, "Softmax", x);
+    graph_int(g, "axis", -1);
+    graph_output(g, l, s->groups > 1 ? graph_reshape(g, x, 1, &n) : x);
+    return OK;
+}
+
 const struct layer_ops layer_softmax = {
     .name = "softmax",
     .alias = "soft",
@@ -87,4 +101,5 @@ const struct layer_ops layer_softmax = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

@@ -1,6 +1,8 @@
 /* [upsample]: each pixel becomes a block of stride x stride equal ones, times scale. A negative stride is the
  * transposed map, as in the Darknets: each block becomes its sum, times scale. */
+#include <stdlib.h>
 #include "backend/ops/remap.h"
+#include "net/graph.h"
 #include "net/layer.h"
 
 struct upsample {
@@ -65,6 +67,29 @@ static int backward(struct layer *l, const struct pass *p)
     return l->be->ops->remap->backward(l->plan, &p->context, l->out->g.data, l->in[0]->g.data, l->add[0]);
 }
 
+/* The sum of a block is its mean times its size. */
+static int export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct upsample *s = l->self;
+    const int size = abs(s->stride);
+    int x = graph_map(g, l, 0);
+    (void)e;
+    if (s->stride < 0) {
+        x = graph_op(g, "AveragePool", x);
+        graph_ints(g, "kernel_shape", 2, (int64_t[]){ size, size });
+        graph_ints(g, "strides", 2, (int64_t[]){ size, size });
+        graph_output(g, l, graph_scale(g, x, s->scale * size * size));
+        return OK;
+    }
+    const real scales[] = { 1, 1, (real)size, (real)size };
+    x = graph_op(g, "Resize", x, GRAPH_ABSENT, graph_reals(g, NULL, 1, (int64_t[]){ 4 }, scales));
+    graph_text(g, "mode", "nearest");
+    graph_text(g, "coordinate_transformation_mode", "asymmetric");
+    graph_text(g, "nearest_mode", "floor");
+    graph_output(g, l, graph_scale(g, x, s->scale));
+    return OK;
+}
+
 const struct layer_ops layer_upsample = {
     .name = "upsample",
     .help = "blocks of equal pixels",
@@ -76,4 +101,5 @@ const struct layer_ops layer_upsample = {
     .build = build,
     .forward = forward,
     .backward = backward,
+    .export = export,
 };

@@ -1,5 +1,7 @@
 #include "blur.h"
 #include "backend/ops/pool.h"
+#include "core/mem.h"
+#include "net/graph.h"
 
 enum { PLAN = LAYER_PLANS - 1 }; /* the layer's own come first */
 
@@ -74,4 +76,27 @@ int blur_backward(struct blur *s, struct layer *l, const struct pass *p,
     if (!s->antialiasing) return inner(l, p);
     TRY(l->be->ops->pool->backward(&l->plan[PLAN], &p->context, NULL, l->out->g.data, s->g->data, 0));
     return within(s, l, p, inner);
+}
+
+/* As a convolution, channel by channel. */
+int blur_export(const struct blur *s, const struct layer *l, struct graph *g, int map)
+{
+    const int size = s->antialiasing == 2 ? 2 : 3, c = l->out->x.shape.c;
+    const size_t cells = (size_t)(size * size);
+    const struct linear_desc d = {
+        .size = size, .dilation = 1, .stride_y = s->stride_y, .stride_x = s->stride_x, .pad = size == 3
+    };
+    if (!s->antialiasing) return map;
+    real *w = mem_alloc((size_t)c * cells, sizeof *w);
+    g->failed |= !w;
+    for (size_t i = 0; w && i < (size_t)c * cells; i++) {
+        const size_t y = i % cells / (size_t)size, x = i % (size_t)size;
+        w[i] = (real)(size == 2 ? .25 : (y == 1 ? .5 : .25) * (x == 1 ? .5 : .25));
+    }
+    int kernel = w ? graph_reals(g, NULL, 4, (int64_t[]){ c, 1, size, size }, w) : 0;
+    mem_free(w);
+    int blurred = graph_op(g, "Conv", map, kernel);
+    graph_windows(g, s->sharp.x.shape, l->out->x.shape, &d);
+    graph_int(g, "group", c);
+    return blurred;
 }

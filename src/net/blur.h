@@ -25,6 +25,9 @@ int blur_shape(struct blur *, struct layer *, int stride_y, int stride_x, struct
 /* The same as `inner`, which is the layer's without a blur, and with it where there is one. */
 int blur_build(struct blur *, struct layer *, struct builder *,
                int (*inner)(struct layer *, struct builder *, struct err *), struct err *);
+/* The map, blurred if it is to be. */
+struct graph;
+int blur_export(const struct blur *, const struct layer *, struct graph *, int map);
 int blur_forward(struct blur *, struct layer *, const struct pass *,
                  int (*inner)(struct layer *, const struct pass *));
 int blur_backward(struct blur *, struct layer *, const struct pass *,

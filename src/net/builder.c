@@ -59,6 +59,8 @@ struct param *builder_linear(struct builder *b, size_t count, enum init init, do
     struct param want = { .net = n,
                           .layer = b->node->l.index,
                           .count = count,
+                          .rank = 1,
+                          .dims = { (int64_t)count },
                           .init = init,
                           .spread = spread,
                           .flags = flags,

@@ -87,6 +87,7 @@ enum {
 };
 
 struct builder;
+struct graph;
 const struct net_config *builder_config(const struct builder *);
 /* Of running statistics: bn_momentum, 0 where stopbackward holds. */
 double builder_bn_momentum(const struct builder *);
@@ -113,6 +114,11 @@ struct buffer *builder_buffer(struct builder *, size_t bytes, enum life);
 /* What backward reads: without these the planner re-uses the memory after the last forward reader. */
 void builder_keep_in(struct builder *, int i);
 void builder_keep_out(struct builder *);
+
+/* The shape that files with names and shapes give a parameter, whose count it does not change. (Without this:
+ * one dimension.) */
+enum { PARAM_RANK = 4 };
+void param_shape(struct param *, int rank, const int64_t *dims); /* accepts NULL, as memory may be short */
 
 /* Backend memory of a parameter in a training program. */
 void *param_w(const struct param *);
@@ -179,6 +185,9 @@ struct layer_ops {
     int (*takes_sum)(const struct layer *, enum act);
     double (*weigh)(const struct layer *, const struct pass *); /* layer->weight in this pass; NULL: 1 */
     double (*flops)(const struct layer *); /* per row, multiply and add counted as two; NULL: not counted */
+    /* Of a layer that is built for inference and does something there: appends it to a graph of ONNX
+     * operations (graph.h). NULL: it has no form in ONNX. */
+    int (*export)(const struct layer *, struct graph *, struct err *);
 };
 
 const struct layer_ops *layer_at(int i);              /* the registry; NULL past the end */

@@ -3,6 +3,8 @@
 #include "backend/ops/norm.h"
 #include "core/mem.h"
 #include "net/config.h"
+#include "net/graph.h"
+#include "net/param.h"
 
 enum { MAP, NORM, ACTIVATION }; /* the layer's plans */
 
@@ -24,10 +26,11 @@ static void declare(struct linear *s, struct layer *l, struct builder *b)
     enum init init = pytorch ? INIT_UNIFORM : s->init;
     s->bias = builder_param(b, n, pytorch && !s->norm ? INIT_UNIFORM : INIT_ZERO, reach, 0);
     for (int turn = 0; turn < 2; turn++) {
-        if (turn == !s->weights_first)
+        if (turn == !s->weights_first) {
             s->w = builder_linear(b, s->weights, init, pytorch ? reach : s->spread, PARAM_DECAY, s->ops,
                                   &l->plan[MAP]);
-        else if (s->norm) {
+            param_shape(s->w, s->rank, s->dims);
+        } else if (s->norm) {
             s->scale = builder_param(b, n, INIT_ONE, 0, PARAM_SCALES);
             s->mean = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES);
             s->var = builder_param(b, n, INIT_ZERO, 0, PARAM_STATE | PARAM_SCALES | PARAM_VARIANCE);
@@ -134,19 +137,52 @@ void linear_fold(real *w, size_t n, size_t per)
     }
 }
 
+/* *out gets weights and what follows them, as linear_fold has it, folded if asked for; mem_free it. */
+static int read_params(const struct layer *l, int fold, real **out, struct err *e)
+{
+    const struct linear *s = l->self;
+    const struct param *const vector[] = { s->bias, s->scale, s->mean, s->var };
+    size_t n = outputs(l);
+    real *w = *out = mem_alloc(s->weights + 4 * n, sizeof *w);
+    if (!w) return layer_no_memory(l, e);
+    TRY(param_get(s->w, w));
+    for (size_t i = 0; i < (s->norm ? 4 : 1); i++) TRY(param_get(vector[i], w + s->weights + i * n));
+    if (fold) linear_fold(w, n, s->weights / n);
+    return OK;
+}
+
 int linear_refresh(struct layer *l, struct err *e)
 {
     struct linear *s = l->self;
-    struct param *const vector[] = { s->bias, s->scale, s->mean, s->var };
-    size_t n = outputs(l);
-    real *w = mem_alloc(s->weights + 4 * n, sizeof *w);
-    if (!w) return layer_no_memory(l, e);
-    real *bias = w + s->weights;
-    int rc = param_get(s->w, w);
-    for (size_t i = 0; i < (s->norm ? 4 : 1) && !rc; i++) rc = param_get(vector[i], bias + i * n);
-    if (!rc && s->norm) linear_fold(w, n, s->weights / n);
+    real *w;
+    int rc = read_params(l, s->norm, &w, e);
     if (!rc) rc = s->ops->pack(&l->plan[MAP], w, s->folded_w->data);
-    if (!rc) rc = l->be->ops->upload(l->be, s->folded_b->data, bias, n * sizeof *bias);
+    if (!rc) rc = l->be->ops->upload(l->be, s->folded_b->data, w + s->weights, outputs(l) * sizeof *w);
+    mem_free(w);
+    return rc;
+}
+
+/* Constants, the map, what is not folded into it, and the activation. */
+static int append(const struct layer *l, struct graph *g, linear_map *map, const real *w)
+{
+    const struct linear *s = l->self;
+    const int apart = s->norm && !g->folds;
+    const struct shape out = l->out->x.shape;
+    const int64_t n = (int64_t)outputs(l), pixels[] = { out.c, out.h, out.w };
+    const real *vectors = w + s->weights;
+    int weights = graph_reals(g, "weights", s->rank, s->dims, w), bias = 0;
+    if (!apart) bias = graph_reals(g, "bias", s->untied ? 3 : 1, s->untied ? pixels : &n, vectors);
+    int y = map(l, g, weights, bias);
+    if (apart) y = graph_norm(g, y, n, vectors);
+    return graph_activation(g, y, s->activate.act);
+}
+
+int linear_export(const struct layer *l, struct graph *g, linear_map *map, int *y, struct err *e)
+{
+    const struct linear *s = l->self;
+    real *w;
+    int rc = read_params(l, s->norm && g->folds, &w, e);
+    *y = rc ? 0 : append(l, g, map, w);
     mem_free(w);
     return rc;
 }

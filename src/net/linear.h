@@ -9,8 +9,10 @@ struct linear {
     /* Set by the layer before linear_build: */
     const struct linear_ops *ops;
     struct linear_desc desc; /* in, size, dilation, stride_y, stride_x, pad, groups */
-    size_t weights;          /* how many */
-    double spread;           /* of the initial weights: standard deviation, or half-width */
+    size_t weights;          /* how many, */
+    int rank;                /* and in what shape */
+    int64_t dims[PARAM_RANK];
+    double spread; /* of the initial weights: standard deviation, or half-width */
     enum init init;
     int norm;                 /* batch_normalize */
     int untied;               /* as many biases as numbers in a row of the output, not one for each channel */
@@ -29,6 +31,11 @@ int linear_build(struct layer *, struct builder *, struct err *);
 int linear_refresh(struct layer *, struct err *);
 int linear_forward(struct layer *, const struct pass *);
 int linear_backward(struct layer *, const struct pass *);
+/* Appends the layer to a graph, up to its activation, which *y is. map: appends the linear map with these
+ * constants (bias 0: none) and returns it. */
+struct graph;
+typedef int linear_map(const struct layer *, struct graph *, int weights, int bias);
+int linear_export(const struct layer *, struct graph *, linear_map *, int *y, struct err *);
 
 #define LINEAR_EPSILON 1e-5 /* that inference adds to variances */
 

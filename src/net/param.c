@@ -7,6 +7,13 @@
 void *param_w(const struct param *p) { return p->w; }
 void *param_g(const struct param *p) { return p->g; }
 
+void param_shape(struct param *p, int rank, const int64_t *dims)
+{
+    if (!p) return;
+    p->rank = rank;
+    memcpy(p->dims, dims, (size_t)rank * sizeof *dims);
+}
+
 int param_unpack(const struct param *p, const void *from, real *host)
 {
     if (p->linear) return p->linear->unpack(p->plan, from, host);

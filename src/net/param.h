@@ -8,6 +8,8 @@ struct param {
     struct net *net;
     int layer;
     size_t count;
+    int rank; /* shape, for files that tell one */
+    int64_t dims[PARAM_RANK];
     enum init init;
     double spread; /* of the initial values: standard deviation, or half-width */
     unsigned flags;

@@ -1,4 +1,5 @@
 #include "pooling.h"
+#include "net/graph.h"
 
 struct pool_desc pooling_describe(const struct layer *l, enum pool_kind kind, int dense)
 {
@@ -51,6 +52,17 @@ int pooling_build(struct layer *l, struct builder *b, const struct pool_desc *d,
     TRY(l->be->ops->pool->plan(l->be, d, &l->out->x, l->plan, e));
     s->kept = builder_buffer(b, l->plan->kept_bytes, LIFE_PASS);
     return OK;
+}
+
+int pooling_export(const struct layer *l, struct graph *g, const char *op, const struct pool_desc *d,
+                   struct shape out)
+{
+    const struct linear_desc windows = {
+        .size = d->size, .dilation = 1, .stride_y = d->stride_y, .stride_x = d->stride_x, .pad = d->pad / 2
+    };
+    int y = graph_op(g, op, graph_map(g, l, 0));
+    graph_windows(g, l->in[0]->x.shape, out, &windows);
+    return y;
 }
 
 int pooling_forward(struct layer *l, const struct pass *p)

@@ -21,6 +21,10 @@ struct pooling {
 struct pool_desc pooling_describe(const struct layer *, enum pool_kind, int dense);
 int pooling_shape(const struct layer *, const struct pool_desc *, struct shape *out, struct err *);
 int pooling_build(struct layer *, struct builder *, const struct pool_desc *, struct err *);
+/* Input 0 through ONNX's `op` over these windows. out: the shape that pooling_shape gives. */
+struct graph;
+int pooling_export(const struct layer *, struct graph *, const char *op, const struct pool_desc *,
+                   struct shape out);
 int pooling_forward(struct layer *, const struct pass *);
 int pooling_backward(struct layer *, const struct pass *);
 

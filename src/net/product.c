@@ -1,5 +1,6 @@
 #include "product.h"
 #include "backend/ops/mul.h"
+#include "net/graph.h"
 
 enum { MUL, ACTIVATION }; /* plans */
 
@@ -30,6 +31,15 @@ int product_build(struct layer *l, struct builder *b, struct err *e)
     builder_keep_in(b, 1);
     TRY(l->be->ops->mul->plan(l->be, &d, activate_input(&s->activate, l), &l->plan[MUL], e));
     return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], fused, e);
+}
+
+int product_export(const struct layer *l, struct graph *g, struct err *e)
+{
+    const struct product *s = l->self;
+    (void)e;
+    int a = graph_map(g, l, 0), b = graph_map(g, l, 1);
+    graph_output(g, l, graph_activation(g, graph_op(g, "Mul", a, b), (enum act)s->activation));
+    return OK;
 }
 
 int product_forward(struct layer *l, const struct pass *p)

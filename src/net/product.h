@@ -18,6 +18,7 @@ struct product {
  * previous one, the factors. */
 int product_inputs(const struct layer *, int *at, int capacity, struct err *);
 int product_build(struct layer *, struct builder *, struct err *);
+int product_export(const struct layer *, struct graph *, struct err *);
 int product_forward(struct layer *, const struct pass *);
 int product_backward(struct layer *, const struct pass *);
 

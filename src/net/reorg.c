@@ -1,5 +1,7 @@
 #include "reorg.h"
 #include "backend/ops/remap.h"
+#include "core/mem.h"
+#include "net/graph.h"
 
 const struct key reorg_keys[] = {
     INT_KEY(reorg, stride, 1, 1, 1 << 12, "height and width of the blocks of pixels that become channels"),
@@ -43,19 +45,41 @@ int reorg_shape(struct layer *l, struct shape *out, const struct shape *small, s
     return OK;
 }
 
-int reorg_build(struct layer *l, struct shape small, struct err *e)
+static struct remap_desc describe(const struct layer *l, struct shape small)
 {
     const struct reorg *s = l->self;
     int block = s->stride * s->stride;
-    struct remap_desc d = { .in = &l->in[0]->x,
-                            .w = small.w,
-                            .h = small.h,
-                            .c = small.c,
-                            .large_c = small.c / block,
-                            .stride = s->stride,
-                            .gather = !s->reverse,
-                            .scale = 1,
-                            .rows_back = l->rows_back };
+    return (struct remap_desc){ .in = &l->in[0]->x,
+                                .w = small.w,
+                                .h = small.h,
+                                .c = small.c,
+                                .large_c = small.c / block,
+                                .stride = s->stride,
+                                .gather = !s->reverse,
+                                .scale = 1,
+                                .rows_back = l->rows_back };
+}
+
+/* A map of indices: of a row, for each number of the output its place in the input. */
+int reorg_export(const struct layer *l, struct shape small, struct graph *g, struct err *e)
+{
+    const struct remap_desc d = describe(l, small);
+    const struct shape out = l->out->x.shape;
+    const int n = (int)shape_row(out);
+    int64_t *from = mem_alloc((size_t)n, sizeof *from);
+    if (!from) return layer_no_memory(l, e);
+    for (uint32_t i = 0; i < (uint32_t)n; i++)
+        from[i] = d.gather ? remap_large(&d, i, 0) : remap_small(&d, i);
+    int y = graph_op(g, "Gather", graph_row(g, l, 0), graph_indices(g, n, from));
+    graph_int(g, "axis", 1);
+    mem_free(from);
+    graph_output(g, l, graph_reshape(g, y, 3, (int64_t[]){ out.c, out.h, out.w }));
+    return OK;
+}
+
+int reorg_build(struct layer *l, struct shape small, struct err *e)
+{
+    struct remap_desc d = describe(l, small);
     return l->be->ops->remap->plan(l->be, &d, &l->out->x, l->plan, e);
 }
 

@@ -14,6 +14,7 @@ extern const struct key reorg_keys[];
  * is either the input's or out. */
 int reorg_shape(struct layer *, struct shape *out, const struct shape *small, struct err *);
 int reorg_build(struct layer *, struct shape small, struct err *);
+int reorg_export(const struct layer *, struct shape small, struct graph *, struct err *);
 int reorg_forward(struct layer *, const struct pass *);
 int reorg_backward(struct layer *, const struct pass *);
 

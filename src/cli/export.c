@@ -1,0 +1,56 @@
+/* export: nets and weights as files of other programs. */
+#include <string.h>
+#include <strings.h>
+#include "cli/cli.h"
+#include "core/file.h"
+#include "net/onnx.h"
+
+static int has_suffix(const char *path, const char *suffix)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strcasecmp(dot, suffix);
+}
+
+/* A list may be longer than the net has classes, as Darknet's of ImageNet is. */
+static int read_names(const struct session *s, char ***name, int *n, struct err *e)
+{
+    if (!s->cli->names) return OK;
+    TRY(list_read(name, n, s->cli->names, e));
+    if (*n >= s->net->classes) return OK;
+    return fail_at(e, E_ARG, s->cli->names, 0, "has %d names, and the net %d outputs", *n, s->net->classes);
+}
+
+static int export_onnx(const struct session *s, const char *path, struct err *e)
+{
+    static const struct file_kind kind = { "an ONNX file of this program",
+                                           "\x08\x08\x12\x0c"
+                                           "darknet-itra",
+                                           0, 16 };
+    char **name = NULL;
+    int n = 0, rc = file_spare_others(path, &kind, e);
+    if (!rc) rc = read_names(s, &name, &n, e);
+    const struct onnx_options o = { s->cli->fold, s->cli->features, name };
+    if (!rc) rc = onnx_save(s->program, &o, path, e);
+    list_free(name);
+    return rc;
+}
+
+static int export(struct session *s, const struct cli *c, struct err *e)
+{
+    if (!c->out) return fail(e, E_ARG, "export: -out FILE.onnx says where the net goes");
+    if (!has_suffix(c->out, ".onnx"))
+        return fail(e, E_ARG, "export: -out %.200s: expected a name that ends in .onnx", c->out);
+    TRY(session_open(s, c, NULL, c->arg[0], e));
+    TRY(session_load(s, c->arg[1], e));
+    TRY(export_onnx(s, c->out, e));
+    note(&s->notes, "Saving the net to %s", c->out);
+    return OK;
+}
+
+int cli_export(const struct cli *c, struct err *e)
+{
+    struct session s = { 0 };
+    int rc = export(&s, c, e);
+    session_close(&s);
+    return rc;
+}

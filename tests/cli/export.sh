@@ -1,0 +1,91 @@
+#!/bin/bash
+# export: what is in an ONNX file, what onnxruntime makes of it, and what is refused.
+. "$(dirname "$0")/common.inc"
+export PYTHONDONTWRITEBYTECODE=1
+BUILD=${BUILD:-$here/build/float}
+case $BUILD in /*) ;; *) BUILD=$here/$BUILD ;; esac
+make_data
+make_cfg mini.cfg lambda
+sed -i 's/^lambda$/[itra]\nlambda=.5/; s/^channels=3/&\nmean=.5,.4,.3\nstd=.2,.25,.3/' mini.cfg
+"$DARKNET" classifier train mini.data mini.cfg -threads 1 >train.log 2>&1 || { cat train.log; fail "training"; finish; }
+weights=backup/mini_final.weights
+
+# ---- ONNX: the file ----
+look() { python3 "$here/tests/export/structure.py" "$1" >"$1.txt" 2>&1; } # look FILE.onnx: FILE.onnx.txt
+has() { # has FILE.onnx LINE...: what look says of it has these lines
+    local file=$1 line
+    shift
+    for line in "$@"; do grep -qxF -- "$line" "$file.txt" || { echo "no line '$line' in"; cat "$file.txt"; return 1; }; done
+}
+check "export" "$DARKNET" export mini.cfg $weights -out mini.onnx -names names.list
+check "an ONNX file" look mini.onnx
+check "its version, its input, its output" has mini.onnx "ir 8 opset 17 producer darknet-itra" \
+    "input images Nx3x8x8" "output probabilities Nx3"
+check "what images must be like, for people" has mini.onnx \
+    "doc images: N x 3 x 8 x 8, that is channels (RGB), rows from the top, columns; pixels in [0, 1], of which each channel is normalised, (x - mean) / std, with mean 0.5,0.4,0.3 and std 0.2,0.25,0.3."
+check "and for programs" has mini.onnx "metadata classes '3'" "metadata batch_norm 'folded'" "metadata layout 'NCHW'" \
+    "metadata channels 'RGB'" "metadata range '0,1'" "metadata names 'ant\nbee\ncow'"
+check "folded: convolutions with biases, dropout and [itra] gone" has mini.onnx "nodes 2 Conv" "nodes 1 Add" \
+    "nodes 1 GlobalAveragePool" "nodes 2 Gemm" "nodes 2 LeakyRelu" "nodes 1 Softmax" "constant 0.convolutional.bias 8" \
+    "constant 0.convolutional.weights 8x3x3x3" "constant 5.connected.weights 12x8"
+check "folded: no normalisation" lacks mini.onnx.txt BatchNormalization
+check "no second output" lacks mini.onnx.txt "output features"
+check "export -fold 0 -features" "$DARKNET" export mini.cfg $weights -out kept.onnx -fold 0 -features
+check "an ONNX file" look kept.onnx
+check "normalisation apart, the features of [itra]" has kept.onnx "nodes 2 BatchNormalization" "metadata batch_norm 'kept'" \
+    "output features Nx12" "constant 0.convolutional.variance 8"
+check "no names without -names" lacks kept.onnx.txt "metadata names"
+check "export -set" "$DARKNET" export mini.cfg $weights -out relu.onnx -set softmax.temperature=2
+sed '/softmax/d' mini.cfg >scores.cfg
+check "a net that does not end in [softmax]" "$DARKNET" export scores.cfg $weights -out scores.onnx
+check "an ONNX file" look scores.onnx
+check "its output is called otherwise" has scores.onnx "output scores Nx3"
+"$DARKNET" export mini.cfg $weights -out again.onnx -names names.list 2>/dev/null
+check "the same bytes each time" cmp mini.onnx again.onnx
+check "it replaces what it wrote" "$DARKNET" export mini.cfg $weights -out again.onnx
+
+# ---- ONNX: every form of every layer is written ----
+mkdir forms
+if [ -x "$BUILD/tests/export/answer" ]; then
+    "$BUILD/tests/export/answer" examples forms
+    : >forms.bad
+    for cfg in forms/*.cfg; do
+        "$BUILD/tests/export/answer" "$cfg" ref 1 . >/dev/null 2>forms.err &&
+            "$DARKNET" export "$cfg" net.weights -out form.onnx 2>forms.err && look form.onnx ||
+            { cat forms.err form.onnx.txt; echo "$cfg"; } >>forms.bad
+    done
+    check "every example of every layer" sh -c 'cat forms.bad; ls forms | grep -q . && ! test -s forms.bad'
+else
+    skip "every example of every layer: $BUILD/tests/export/answer is not built"
+fi
+
+# ---- onnxruntime ----
+python=$here/build/export/bin/python
+if [ ! -x "$python" ]; then
+    skip "onnxruntime: build/export is not there (scripts/deps.sh export)"
+elif [ -x "$BUILD/tests/export/answer" ]; then
+    check "onnxruntime: every example of every layer" "$python" "$here/tests/export/runtime.py" --device ref "$DARKNET" \
+        "$BUILD/tests/export/answer" forms/*.cfg
+    check "onnxruntime: small cfgs" "$python" "$here/tests/export/runtime.py" "$DARKNET" "$BUILD/tests/export/answer" \
+        mini.cfg "$here"/cfg/{demo,qmnist-lenet,fmnist-conv5-quarter}.cfg
+fi
+
+# ---- refusals ----
+refused() { # refused WHAT WORDS COMMAND...: one line on stderr, with these words, and status 1
+    local what=$1 words=$2
+    shift 2
+    "$@" >refused.out 2>refused.err
+    check "$what: status 1, one line" test $? = 1 -a "$(wc -l <refused.err)" = 1
+    check "$what: $words" grep -qF -- "$words" refused.err
+}
+refused "no -out" "export: -out FILE.onnx" "$DARKNET" export mini.cfg $weights
+refused "another ending" "-out mini.pb: expected a name that ends in .onnx" "$DARKNET" export mini.cfg $weights -out mini.pb
+refused "too few names" "has 2 names, and the net 3 outputs" \
+    sh -c 'head -n 2 names.list >two.list; "$0" export mini.cfg '$weights' -out x.onnx -names two.list' "$DARKNET"
+cp names.list photo.onnx
+refused "another file in its place" "photo.onnx: exists and is not an ONNX file" \
+    "$DARKNET" export mini.cfg $weights -out photo.onnx
+check "which is still there" cmp names.list photo.onnx
+refused "no folder" "no/x.onnx: cannot be written" "$DARKNET" export mini.cfg $weights -out no/x.onnx
+check "nothing half-written is left" sh -c '! ls | grep tmp'
+finish
