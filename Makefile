@@ -77,6 +77,7 @@ SRC      := $(filter-out $(foreach s,$(SHIM:tests/shim/%.c=%),$(wildcard src/bac
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
 LIB_OBJ  := $(addprefix $(B)/,$(patsubst %.c,%.o,$(patsubst %.cpp,%.o,$(SRC:.cu=.cu.o))))
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
+COMPAT_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard src/compat/*.c))
 
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes $(call on,WERROR,-Werror)
 OPT    := $(if $(filter 1,$(DEBUG)),-O1 -g,-O2 -g)
@@ -133,16 +134,20 @@ $(if $(filter lib install,$(MAKECMDGOALS)),$(error GPU=host is a build for tests
 endif
 lib: $(LIBS)
 
-# Both libraries are made of one object in which all names are local that no public header declares: hidden ones, and those of
-# C++ templates, which are never hidden.
-$(B)/$(LIB).o: $(LIB_OBJ) $(B)/link.flags
+# Both libraries are made of one object for each public header, in which all names are local that it does not declare: hidden
+# ones, and those of C++ templates, which are never hidden. The second, over the first, is linked only into programs that use it.
+$(B)/$(LIB).o: $(LIB_OBJ)
+$(B)/darknet-compat.o: $(COMPAT_OBJ)
+PARTS   := $(addprefix $(B)/,$(LIB).o darknet-compat.o)
+$(PARTS): $(B)/link.flags
 	$(CC) -r -nostdlib -Wl,--force-group-allocation -o $@ $(filter %.o,$^)
 	$(OBJCOPY) --localize-hidden -w --localize-symbol='_Z*' $@
-$(B)/$(LIB).a: $(B)/$(LIB).o
+$(B)/$(LIB).a: $(PARTS)
 	rm -f $@
-	$(AR) rcs $@ $<
-$(B)/$(LIB).so.$(VERSION): $(B)/$(LIB).o $(B)/link.flags
-	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL -o $@ $< $(LDLIBS)
+	$(AR) rcs $@ $^
+# Names such as make_image are those of other libraries, too: calls within this one stay in it.
+$(B)/$(LIB).so.$(VERSION): $(PARTS) $(B)/link.flags
+	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -o $@ $(PARTS) $(LDLIBS)
 $(B)/$(SONAME) $(B)/$(LIB).so: $(B)/$(LIB).so.$(VERSION)
 	ln -sf $(<F) $@
 
@@ -160,7 +165,7 @@ $(foreach b,$(BACKENDS),$(eval text.ops_$(b).inc := 'OPERATION(%s, %s)\n' $(fore
 text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV,$(call quoted,$(CXX) $(ALL_CXXFLAGS))) \
                       $(call on_host,$(call quoted,$(CXX) $(ALL_KERNELFLAGS)))
 text.toolkit.flags := '%s\n' $(call quoted,$(NVCC) $(NVCC_FLAGS) $(CUDA_INCLUDE))
-text.link.flags    := '%s\n' $(call quoted,$(CC) $(APP_OBJ) $(LIB_OBJ) $(LDLIBS))
+text.link.flags    := '%s\n' $(call quoted,$(CC) $(APP_OBJ) $(LIB_OBJ) $(COMPAT_OBJ) $(LDLIBS))
 text.darknet-itra.pc := '%s\n' 'prefix=$(PREFIX)' 'libdir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))' \
                       'includedir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))' '' 'Name: darknet-itra' \
                       'Description: Darknet-compatible image classifiers, with [itra]' 'Version: $(VERSION)' \
@@ -343,6 +348,6 @@ bench:
 clean:
 	rm -rf build darknet tests/bin
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/plain/*/*.d)
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(COMPAT_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/plain/*/*.d)
 .PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench lib install uninstall clean FORCE
 .PRECIOUS: $(B)/%.o $(B)/plain/%.o

@@ -64,11 +64,12 @@ enum {
 
 /* All zero, or NULL in its place: as the cfg says, inference only, on the default device. */
 typedef struct {
-    const char *device;    /* "cuda", "cuda:1", "cpu", "ref"; NULL: the first that was built in */
-    int threads;           /* compute threads, up to 1024; 0: one per core this process may use */
-    int train;             /* 1: for dn_step: parameters get gradients and momenta (3 times the memory) */
-    int rows;              /* images per pass of dn_predict; 0: batch / subdivisions of the cfg */
-    uint64_t seed;         /* of initial weights, dropout, policy=random */
+    const char *device; /* "cuda", "cuda:1", "cpu", "ref"; NULL: the first that was built in */
+    int threads;        /* compute threads, up to 1024; 0: one per core this process may use */
+    int train;          /* 1: for dn_step: parameters get gradients and momenta (3 times the memory) */
+    int rows;           /* images per pass of dn_predict; 0: batch / subdivisions of the cfg. One image has a
+                           pass of its own */
+    uint64_t seed;      /* of initial weights, dropout, policy=random */
     const char *precision; /* "fp32", "tf32", "bf16": replaces precision= of the cfg; NULL: as the cfg says */
     int deterministic;     /* 1: the same bits from run to run; on a CPU they always are */
     int view;              /* what dn_prepare_* show of an image of another size: DN_LETTERBOX, ... */
@@ -96,8 +97,12 @@ int dn_classes(const dn_net *);
  * height = width = 1. Returns channels * height * width. */
 int dn_input(const dn_net *, int *channels, int *height, int *width);
 
-/* Images of training so far, by the .weights file and dn_step. */
+/* Images of a mini-batch: batch / subdivisions of the cfg. */
+int dn_mini_batch(const dn_net *);
+
+/* Images of training so far, by the .weights file and dn_step; what the learning rate follows. */
 uint64_t dn_seen(const dn_net *);
+int dn_set_seen(dn_net *, uint64_t seen, dn_error *);
 
 /* Reads a .weights file of this cfg, all of it. On failure (DN_FILE, DN_FORMAT, DN_MEM, DN_DEVICE) the
  * weights are as before. Momenta are not in these files: they stay as they are. */
@@ -119,6 +124,16 @@ int dn_prepare_memory(const dn_net *, const void *bytes, size_t n, float *image,
 /* Pixels: h x w x c bytes, interleaved, rows from the top without gaps; c = 1 (gray), 2 (gray, alpha), 3
  * (RGB) or 4 (RGBA). */
 int dn_prepare_pixels(const dn_net *, const uint8_t *pixels, int h, int w, int c, float *image, dn_error *);
+
+/* Normalises n images in place, each c x h x w in [0, 1], as the cfg says: (x - mean) / std. Without those
+ * keys they stay as they are. */
+int dn_normalise(const dn_net *, float *images, int n, dn_error *);
+
+/* Decodes a file: *pixels gets height x width x channels bytes, interleaved, for the caller to dn_free.
+ * channels: 1 (luma) or 3 (RGB). orient as in dn_options. */
+int dn_read_image(const char *path, int channels, int orient, int *height, int *width, uint8_t **pixels,
+                  dn_error *);
+void dn_free(void *); /* accepts NULL */
 
 /* Class probabilities of n images (n >= 0, any number): prob gets n x dn_classes floats, row by row. */
 int dn_predict(dn_net *, const float *images, int n, float *prob, dn_error *);

@@ -60,8 +60,8 @@ int dn_open(dn_net **out, const char *cfg, const dn_options *options, dn_error *
 void dn_close(dn_net *d)
 {
     if (!d) return;
-    program_close(d->keeping.program);
-    program_close(d->plain.program);
+    for (int k = KINDS; k-- > 0;) program_close(d->many[k].program);
+    for (int k = KINDS; k-- > 0;) program_close(d->single[k].program);
     step_close(&d->training);
     net_close(d->net);
     backend_close(d->be);
@@ -73,6 +73,7 @@ void dn_close(dn_net *d)
 int dn_layers(const dn_net *d) { return d ? d->net->n : 0; }
 
 int dn_classes(const dn_net *d) { return d ? d->net->classes : 0; }
+int dn_mini_batch(const dn_net *d) { return d ? d->net->mini : 0; }
 uint64_t dn_seen(const dn_net *d) { return d ? d->net->seen : 0; }
 
 int dn_input(const dn_net *d, int *channels, int *height, int *width)
@@ -96,32 +97,37 @@ int dn_rows(const dn_net *d, int *second)
 
 /* ---- programs ---- */
 
-void changed_weights(dn_net *d) { d->plain.stale = d->keeping.stale = 1; }
-
-int open_inference(dn_net *d, int layer, struct inference **out, struct err *e)
+void changed_weights(dn_net *d)
 {
-    struct inference *i = *out = layer < 0 ? &d->plain : &d->keeping;
-    const struct program_desc desc = { .rows = d->rows, .features = layer + 1 };
-    if (layer >= 0 && i->program && d->kept != layer) {
+    for (int k = 0; k < KINDS; k++) d->single[k].stale = d->many[k].stale = 1;
+}
+
+int open_inference(dn_net *d, int images, int layer, struct program **out, struct err *e)
+{
+    const int kind = layer < 0 ? PLAIN : KEEPING, alone = images == 1 || d->rows == 1;
+    struct inference *i = alone ? &d->single[kind] : &d->many[kind];
+    const struct program_desc desc = { .rows = alone ? 1 : d->rows, .features = layer + 1 };
+    if (i->program && i->layer != layer) {
         program_close(i->program);
         i->program = NULL;
     }
-    d->kept = layer < 0 ? d->kept : layer;
     if (!i->program) {
         TRY(program_open(&i->program, d->net, &desc, e));
+        i->layer = layer;
         i->stale = 1;
     }
     if (i->stale) TRY(program_refresh(i->program, e));
     i->stale = 0;
+    *out = i->program;
     return OK;
 }
 
 int begin(dn_net *d, const char *function, int given, struct err *e)
 {
-    struct inference *i;
+    struct program *first;
     if (!d) return fail(e, E_ARG, "%s: no net given (NULL)", function);
     if (!given) return fail(e, E_ARG, "%s: an argument is NULL", function);
-    return d->train ? step_open(&d->training, d->net, e) : open_inference(d, -1, &i, e);
+    return d->train ? step_open(&d->training, d->net, e) : open_inference(d, 1, -1, &first, e);
 }
 
 /* ---- files ---- */
@@ -133,6 +139,16 @@ int dn_load(dn_net *d, const char *path, dn_error *error)
     if (!rc) rc = weights_load(d->net, path, WEIGHTS_WHOLE, &layers, &e);
     if (rc) return give(rc, &e, error);
     changed_weights(d);
+    d->part = 0;
+    return OK;
+}
+
+int dn_set_seen(dn_net *d, uint64_t seen, dn_error *error)
+{
+    struct err e = { 0 };
+    int rc = begin(d, "dn_set_seen", 1, &e);
+    if (rc) return give(rc, &e, error);
+    net_set_seen(d->net, seen);
     d->part = 0;
     return OK;
 }

@@ -69,11 +69,55 @@ int dn_prepare_pixels(const dn_net *d, const uint8_t *pixels, int h, int w, int 
     return give(prepare_pixels(d, pixels, h, w, c, image, &e), &e, error);
 }
 
-/* ---- the net ---- */
-
 static size_t image_size(const dn_net *d) { return (size_t)dn_input(d, NULL, NULL, NULL); }
 
-/* n rows of features: `row` is room for those of a pass. */
+static int normalise(const dn_net *d, float *images, int n, struct err *e)
+{
+    struct augment a = { 0 };
+    if (!d) return fail(e, E_ARG, "dn_normalise: no net given (NULL)");
+    if (!images && n) return fail(e, E_ARG, "dn_normalise: an argument is NULL");
+    if (n < 0) return fail(e, E_ARG, "dn_normalise: %d images", n);
+    if (!d->net->config.mean.n) return OK;
+    TRY(augment_from_net(d->net, &a, e));
+    for (int i = 0; i < n; i++) augment_normalise(&a, images + (size_t)i * image_size(d));
+    return OK;
+}
+
+int dn_normalise(const dn_net *d, float *images, int n, dn_error *error)
+{
+    struct err e = { 0 };
+    return give(normalise(d, images, n, &e), &e, error);
+}
+
+static int read_image(const char *path, int c, int orient, int *h, int *w, uint8_t **pixels, struct err *e)
+{
+    const struct decoding how = { .c = c, .orient = orient };
+    struct picture p;
+    if (!path || !h || !w || !pixels) return fail(e, E_ARG, "dn_read_image: an argument is NULL");
+    TRY(image_decode(path, &how, &p, e));
+    const size_t n = (size_t)p.w * (size_t)p.h;
+    uint8_t *to = mem_alloc(n, (size_t)c);
+    for (size_t i = 0; to && i < n * (size_t)c; i++) to[i] = p.pixels[i % (size_t)c * n + i / (size_t)c];
+    mem_free(p.pixels);
+    if (!to) return fail_at(e, E_MEM, path, 0, "not enough memory for %d x %d pixels", p.w, p.h);
+    *h = p.h;
+    *w = p.w;
+    *pixels = to;
+    return OK;
+}
+
+int dn_read_image(const char *path, int channels, int orient, int *height, int *width, uint8_t **pixels,
+                  dn_error *error)
+{
+    struct err e = { 0 };
+    return give(read_image(path, channels, orient, height, width, pixels, &e), &e, error);
+}
+
+void dn_free(void *p) { mem_free(p); }
+
+/* ---- the net ---- */
+
+/* n rows of features; `row`: room for those of a pass. */
 static int read_features(struct program *p, int n, real *row, float *features, struct err *e)
 {
     const size_t count = (size_t)n * (size_t)program_feature_size(p);
@@ -82,28 +126,29 @@ static int read_features(struct program *p, int n, real *row, float *features, s
     return OK;
 }
 
-/* In passes of as many rows as the program has. features may be NULL, and so may prob. */
-static int infer(struct dn_net *d, struct program *p, const float *x, int n, float *features, real *row,
-                 float *prob, struct err *e)
+/* In passes of as many images as a program has. layer >= 0: whose output goes to `features`, by way of `row`.
+ * prob may be NULL. */
+static int infer(struct dn_net *d, int layer, const float *x, int n, float *features, real *row, float *prob,
+                 struct err *e)
 {
     const size_t image = image_size(d), classes = (size_t)d->net->classes;
     for (int i = 0, rows; i < n; i += rows) {
+        struct program *p;
         rows = n - i < d->rows ? n - i : d->rows;
         struct step s = { .x = x + (size_t)i * image, .rows = rows, .rows_s1 = rows };
+        TRY(open_inference(d, rows, layer, &p, e));
         TRY(program_infer(p, &s, prob ? prob + (size_t)i * classes : NULL, NULL, e));
-        if (features)
-            TRY(read_features(p, rows, row, features + (size_t)i * (size_t)program_feature_size(p), e));
+        if (layer < 0) continue;
+        TRY(read_features(p, rows, row, features + (size_t)i * (size_t)program_feature_size(p), e));
     }
     return OK;
 }
 
 static int predict(dn_net *d, const float *x, int n, float *prob, struct err *e)
 {
-    struct inference *i;
     TRY(begin(d, "dn_predict", (x && prob) || !n, e));
     if (n < 0) return fail(e, E_ARG, "dn_predict: %d images", n);
-    TRY(open_inference(d, -1, &i, e));
-    return infer(d, i->program, x, n, NULL, NULL, prob, e);
+    return infer(d, -1, x, n, NULL, NULL, prob, e);
 }
 
 int dn_predict(dn_net *d, const float *images, int n, float *prob, dn_error *error)
@@ -158,15 +203,14 @@ int dn_feature_size(const dn_net *d, int layer)
 
 static int features(dn_net *d, int layer, const float *x, int n, float *to, float *prob, struct err *e)
 {
-    struct inference *i;
     TRY(begin(d, "dn_features", (x && to) || !n, e));
     if (n < 0) return fail(e, E_ARG, "dn_features: %d images", n);
     if (layer < 0 || layer >= d->net->n)
         return fail(e, E_ARG, "dn_features: layer %d: expected 0..%d", layer, d->net->n - 1);
-    TRY(open_inference(d, layer, &i, e));
-    real *row = mem_alloc((size_t)d->rows * (size_t)program_feature_size(i->program), sizeof *row);
-    if (!row) return fail(e, E_MEM, "not enough memory for the features of %d images", d->rows);
-    int rc = infer(d, i->program, x, n, to, row, prob, e);
+    const int rows = n < d->rows ? n : d->rows;
+    real *row = mem_alloc((size_t)rows * (size_t)dn_feature_size(d, layer), sizeof *row);
+    if (!row) return fail(e, E_MEM, "not enough memory for the features of %d images", rows);
+    int rc = infer(d, layer, x, n, to, row, prob, e);
     mem_free(row);
     return rc;
 }

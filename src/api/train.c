@@ -121,14 +121,14 @@ int dn_train(dn_net *d, const char *data, const dn_training *asked, dn_error *er
 static int validate(dn_net *d, const char *data, dn_score *score, struct err *e)
 {
     struct images i = { 0 };
-    struct inference *program;
+    struct program *program;
     struct valid_line l = { 0 };
     TRY(begin(d, "dn_validate", data && score, e));
-    TRY(open_inference(d, -1, &program, e));
+    TRY(open_inference(d, d->rows, -1, &program, e));
     int rc = open_images(&i, d, data, 0, e);
     if (!rc) {
         const struct eval_options o = { .workers = setup_workers(0), .top = top_of(&i, d) };
-        rc = evaluate(d->net, program->program, i.valid, &o, &l, e);
+        rc = evaluate(d->net, program, i.valid, &o, &l, e);
     }
     if (!rc) *score = score_of(&l);
     close_images(&i);

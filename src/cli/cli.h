@@ -134,9 +134,9 @@ struct session {
     struct notes notes;
     struct backend *be;
     struct net *net;
-    struct data_file *data;        /* NULL without a data file */
-    struct augment augment;        /* what the cfg asks for; with a data file only */
-    struct program *program;       /* NULL until opened */
+    struct data_file *data;  /* NULL without a data file */
+    struct augment augment;  /* what the cfg asks for; with a data file only */
+    struct program *program; /* NULL until opened */
     struct step_programs training;
     struct program *first;         /* what it shares its parameters with, or NULL */
     struct dataset *train, *valid; /* NULL until opened */

@@ -27,7 +27,7 @@ struct train_options {
     const char *base;    /* of the files in the backup folder: cfg's name up to the first dot */
     const char *backup;  /* exists (folder_prepare) */
     const char *weights; /* start from these, or NULL */
-    int finetune; /* the weights are of other classes: the last layer starts anew, iterations from 0 */
+    int finetune;        /* the weights are of other classes: the last layer starts anew, iterations from 0 */
     const char *resume;  /* a state file, or NULL */
     const char *metrics; /* CSV; NULL: BACKUP/BASE_metrics.csv */
     int clear;           /* count iterations from 0 again */

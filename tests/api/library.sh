@@ -14,7 +14,7 @@ export PKG_CONFIG_PATH=$lib/pkgconfig
 
 # ---- what is exported ----
 # Names that the public headers declare: a word before a parenthesis at the end of a declaration.
-declared() { sed -n 's/^[a-z][A-Za-z0-9_ ]*[ *]\([a-z][a-z0-9_]*\)(.*/\1/p' "$include"/*.h | sort -u; }
+declared() { sed -n 's/^[a-z][A-Za-z0-9_ ]*[ *]\**\([a-z][a-z0-9_]*\)(.*/\1/p' "$include"/*.h | sort -u; }
 exported() { nm "$@" | awk 'NF == 3 && $2 ~ /[A-Z]/ && $3 !~ /^(__bss_start|_edata|_end)$/ { print $3 }' | sort -u; } # those are the linker's
 check "the headers declare functions" test "$(declared | grep -c '^dn_')" -gt 20
 check "the shared library exports them all, and nothing else" diff <(declared) <(exported -D --defined-only "$lib/libdarknet-itra.so")
@@ -39,8 +39,17 @@ for how in shared static; do
 done
 check "the static one needs no library of ours" sh -c '! ldd ./predict.static | grep -q darknet'
 check "the shared one does" sh -c 'ldd ./predict.shared | grep -q libdarknet-itra.so.'
+cat >own.c <<'END'
+#include <darknet.h>
+int make_image(int, int); /* a name of darknet_compat.h, which this program does not use */
+int make_image(int a, int b) { return a + b; }
+int main(void) { return make_image(1, -1) + (dn_version()[0] == 0); }
+END
+check "names of darknet_compat.h are free for programs without it" sh -c "${CC:-cc} -o own own.c $(pkg-config --cflags darknet-itra) \
+    $lib/libdarknet-itra.a $(pkg-config --static --libs darknet-itra | sed 's/-ldarknet-itra//') && ./own"
 if command -v "${CXX:-c++}" >/dev/null; then
     echo '#include <darknet.h>
+#include <darknet_compat.h>
 int main() { return dn_version()[0] == 0; }' >a.cpp
     check "from C++" sh -c "${CXX:-c++} -Wall -Wextra -Werror a.cpp $(pkg-config --cflags --libs darknet-itra) -Wl,-rpath,$lib -o a && ./a"
 else
