@@ -125,6 +125,32 @@ int dn_prepare_memory(const dn_net *, const void *bytes, size_t n, float *image,
  * (RGB) or 4 (RGBA). */
 int dn_prepare_pixels(const dn_net *, const uint8_t *pixels, int h, int w, int c, float *image, dn_error *);
 
+/* ---- parameters ---- */
+
+enum { DN_RANK = 4 };
+typedef struct {
+    char name[96]; /* as in "0.convolutional.weights": the layer, its section, and "weights", "bias", "scale",
+                      "mean" or "variance" (the last two: running statistics; of a weighted [shortcut]:
+                      "scale") */
+    int layer;
+    int rank;               /* 1..DN_RANK */
+    int64_t shape[DN_RANK]; /* row-major; weights of [convolutional]: filters, channels / groups, size, size;
+                               of [connected]: outputs, inputs */
+    size_t count;           /* numbers in all */
+} dn_param;
+
+/* How many parameters the .weights file has; they are numbered from 0 in its order. < 0: an error. */
+int dn_params(dn_net *, dn_error *);
+int dn_param_info(dn_net *, int i, dn_param *, dn_error *);
+/* The number of the parameter of this name. < 0: an error, DN_ARG if there is none. */
+int dn_find_param(dn_net *, const char *name, dn_error *);
+/* Its numbers, `count` floats. (Not the averages of ema_alpha.) DN_NUMBER: a number is not finite, or a
+ * variance is negative; nothing is changed then. Momenta stay as they are. */
+int dn_get_param(dn_net *, int i, float *to, dn_error *);
+int dn_set_param(dn_net *, int i, const float *from, dn_error *);
+
+/* ---- images and what the net says of them ---- */
+
 /* Normalises n images in place, each c x h x w in [0, 1], as the cfg says: (x - mean) / std. Without those
  * keys they stay as they are. */
 int dn_normalise(const dn_net *, float *images, int n, dn_error *);

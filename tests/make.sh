@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 . tests/check.inc
 
 tree=$work/tree
-mkdir -p "$tree/src/core" "$tree/src/cli"
+mkdir -p "$tree/src/core" "$tree/src/cli" "$tree/src/compat"
 cp -r Makefile LICENSE README.md include cfg data scripts "$tree/"
 cd "$tree" || exit 2
 # The program prints what it was compiled with.
@@ -28,6 +28,7 @@ int main(void)
 END
 echo 'int a(void);' >src/core/a.h
 printf '#include "core/a.h"\nint a(void) { return 1; }\n' >src/core/a.c
+echo 'int c(void); int c(void) { return 1; }' >src/compat/c.c
 
 build() { make ONEDNN=0 "$@"; }
 does() { # does NUMBER WORDS [ARGUMENT]...: so many commands of the build have the words
@@ -79,7 +80,7 @@ touch cfg/mine.cfg data/mine.data data/mine.names
 check "make install into a DESTDIR" build -s install PREFIX="$prefix" DESTDIR="$root"
 check "the program" test -x "$installed/bin/darknet"
 version=$(sed -n 's/^#define DN_VERSION "\(.*\)"/\1/p' include/darknet.h)
-for file in include/darknet-itra/darknet.h lib/libdarknet-itra.a "lib/libdarknet-itra.so.$version" lib/libdarknet-itra.so; do
+for file in include/darknet-itra/darknet.h include/darknet-itra/darknet_compat.h lib/libdarknet-itra.a "lib/libdarknet-itra.so.$version" lib/libdarknet-itra.so; do
     check "$file" test -s "$installed/$file"
 done
 check "the soname" grep -q "soname: \[libdarknet-itra.so.${version%%.*}\]" <(readelf -d "$installed/lib/libdarknet-itra.so.${version%%.*}")

@@ -310,6 +310,10 @@ static void train_and_predict(const char *device, long n, float *prob)
     const int layer = dn_feature_layer(net);
     assert_true(dn_feature_size(net, layer) <= IMAGE);
     AGAIN(dn_features(net, layer, x, 2, features, beside, &e_));
+    for (int i = 0; i < 2; i++) { /* biases and scales of a convolution */
+        AGAIN(dn_get_param(net, i, x, &e_));
+        AGAIN(dn_set_param(net, i, x, &e_));
+    }
     dn_close(net);
 }
 

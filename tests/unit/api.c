@@ -390,6 +390,75 @@ static void the_best_come_first(void **state)
     dn_top(p, 0, 1, best);
 }
 
+/* The numbers of one net, set one by one into another, make it the same; in the order and shapes of the file.
+ */
+static void parameters_by_name(void **state)
+{
+    static const struct {
+        const char *name;
+        int rank;
+        int64_t shape[DN_RANK];
+    } known[] = {
+        { "0.convolutional.bias", 1, { 6 } },
+        { "0.convolutional.scale", 1, { 6 } },
+        { "0.convolutional.mean", 1, { 6 } },
+        { "0.convolutional.variance", 1, { 6 } },
+        { "0.convolutional.weights", 4, { 6, 2, 3, 3 } },
+        { "2.connected.bias", 1, { 3 } },
+        { "2.connected.weights", 2, { 3, 6 } },
+    };
+    enum { PARAMS = sizeof known / sizeof *known };
+    dn_error e;
+    dn_net *n[2];
+    dn_param p;
+    float x[2][128], prob[2][2 * CLASSES];
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* kept dense in one, packed in the other */
+        const dn_options o = { .train = i, .seed = (uint64_t)i + 5 };
+        ok(dn_open(&n[i], path("a.cfg"), &o, &e));
+        assert_int_equal(dn_params(n[i], &e), PARAMS);
+        ok(dn_predict(n[i], images, 2, prob[i], &e));
+    }
+    assert_true(memcmp(prob[0], prob[1], sizeof prob[0]) != 0);
+    for (int i = 0; i < PARAMS; i++) {
+        ok(dn_param_info(n[0], i, &p, &e));
+        assert_string_equal(p.name, known[i].name);
+        assert_int_equal(p.rank, known[i].rank);
+        size_t count = 1;
+        for (int k = 0; k < p.rank; k++) {
+            assert_int_equal(p.shape[k], known[i].shape[k]);
+            count *= (size_t)p.shape[k];
+        }
+        assert_int_equal(p.count, count);
+        assert_int_equal(dn_find_param(n[0], p.name, &e), i);
+        for (size_t k = 0; k < count; k++) x[0][k] = (float)((k * 7 + (size_t)i) % 11) / 10;
+        ok(dn_set_param(n[0], i, x[0], &e));
+        ok(dn_get_param(n[0], i, x[1], &e));
+        assert_memory_equal(x[0], x[1], count * sizeof **x);
+        ok(dn_set_param(n[1], i, x[1], &e));
+    }
+    for (int i = 0; i < 2; i++) ok(dn_predict(n[i], images, 2, prob[i], &e));
+    for (int k = 0; k < 2 * CLASSES; k++) assert_true(fabsf(prob[0][k] - prob[1][k]) < 1e-5f);
+    ok(dn_save(n[0], path("set.weights"), &e)); /* the file begins with them, behind 20 bytes */
+    FILE *f = fopen(path("set.weights"), "rb");
+    assert_true(f && !fseek(f, 20, SEEK_SET) && fread(x[0], sizeof **x, 6, f) == 6 && !fclose(f));
+    ok(dn_get_param(n[1], 0, x[1], &e));
+    assert_memory_equal(x[0], x[1], 6 * sizeof **x);
+
+    x[0][1] = NAN;
+    refused(dn_set_param(n[0], 4, x[0], &e), DN_NUMBER, "number 1 of its weights is nan");
+    x[0][1] = -1;
+    refused(dn_set_param(n[0], 3, x[0], &e), DN_NUMBER, "number 1 of its variance is -1");
+    refused(dn_set_param(n[0], PARAMS, x[0], &e), DN_ARG, "no parameter 7");
+    refused(dn_get_param(n[0], -1, x[0], &e), DN_ARG, "no parameter -1");
+    refused(dn_get_param(n[0], 0, NULL, &e), DN_ARG, "NULL");
+    refused(dn_find_param(n[0], "0.convolutional.weight", &e), DN_ARG, "0.convolutional.weight:");
+    refused(dn_params(NULL, &e), DN_ARG, "no net");
+    ok(dn_predict(n[0], images, 2, prob[1], &e));
+    assert_memory_equal(prob[0], prob[1], sizeof *prob);
+    for (int i = 0; i < 2; i++) dn_close(n[i]);
+}
+
 static void data_files_are_checked(void **state)
 {
     dn_error e;
@@ -445,7 +514,8 @@ int main(void)
         cmocka_unit_test(getters_tell_shapes),      cmocka_unit_test(second_mini_batch_when_itra_asks),
         cmocka_unit_test(errors_come_back_as_text), cmocka_unit_test(loss_without_bounds_is_an_error),
         cmocka_unit_test(images_of_every_kind),     cmocka_unit_test(the_best_come_first),
-        cmocka_unit_test(data_files_are_checked),   cmocka_unit_test(null_handles_are_fine),
+        cmocka_unit_test(parameters_by_name),       cmocka_unit_test(data_files_are_checked),
+        cmocka_unit_test(null_handles_are_fine),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
