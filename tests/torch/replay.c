@@ -2,15 +2,15 @@
  *
  *   replay [FILE...]
  *       Against the numbers of the files (default: all of the folder): on `ref` in double, those of ref/; on
- *       `cpu` in float, those of cpu/. Prints a line each, and how many passed.
- *   replay dump FILE
- *       Every output and every update or gradient in full, for golden.py to compare.
+ *       `cpu` in float, those of cpu/, and in bfloat16, where file and processor have that. Prints a line
+ * each, and how many passed. replay dump fp32|bf16 FILE Every output and every update or gradient in full,
+ * for golden.py to compare.
  *
  * A file, line by line:
  *   cfg PATH; set SECTION.KEY=VALUE, several; labels K; update 0|1: do the weights move
  *   pass CE MATCH CENTER OUTPUT...                     each pass
  *   param NAME COUNT LOW HIGH NORM [PROJECTION...]     each parameter, in the order of the .weights file
- *   gradient ERROR PROJECTION...                       each pass, where the weights stay */
+ *   gradient ERROR BF16_ERROR PROJECTION...            each pass, where the weights stay; NaN: not judged */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,9 +27,10 @@
 enum { SEED = 1311, FORMULA_PARAMETER = 200, FORMULA_INPUT, FORMULA_LABEL, FORMULA_SIGN };
 enum { PROJECTIONS = 8, MAX_PASSES = 16, MAX_PARAMS = 1024, MAX_LAYERS = 512, MAX_SETS = 32, NAME = 64 };
 
-/* Of the norm of what is compared; of the error of PyTorch's gradient in float. */
+/* Of the norm of what is compared; of the error of PyTorch's gradient in the same precision. */
 #define REF_ERROR          1e-8
 #define CPU_OUTPUT_ERROR   1e-3
+#define BF16_OUTPUT_ERROR  5e-2
 #define CPU_GRADIENT_RATIO 3
 /* The root mean square of 8 projections falls short of the norm by more than this with probability 2e-4. */
 #define SHORT 4
@@ -39,7 +40,7 @@ struct golden_pass {
     double *out;    /* of the layer before the losses, S1 only */
     size_t nout;
     double gradient[PROJECTIONS]; /* of all gradients, scaled */
-    double theirs, ours;          /* error of PyTorch's gradient in float; of ours */
+    double theirs[2], ours;       /* error of PyTorch's gradient in float, in bfloat16; of ours */
 };
 struct golden_param {
     char name[NAME];
@@ -65,7 +66,7 @@ struct replay {
     real *out, *host; /* that output, all rows; a parameter */
     float *x;
     int *label;
-    int dump;
+    int dump, bf16;
     double worst_out, worst_loss, worst_update;
     const char *worst; /* parameter */
 };
@@ -116,11 +117,11 @@ static int parse_param(struct golden *g, char *value)
 
 static int parse_gradient(struct golden *g, char *value)
 {
-    double v[1 + PROJECTIONS];
-    if (g->ngradient == g->npass || numbers(value, v, 1 + PROJECTIONS) != 1 + PROJECTIONS) return E_FORMAT;
+    double v[2 + PROJECTIONS];
+    if (g->ngradient == g->npass || numbers(value, v, 2 + PROJECTIONS) != 2 + PROJECTIONS) return E_FORMAT;
     struct golden_pass *p = &g->pass[g->ngradient++];
-    p->theirs = v[0];
-    memcpy(p->gradient, v + 1, sizeof p->gradient);
+    memcpy(p->theirs, v, sizeof p->theirs);
+    memcpy(p->gradient, v + 2, sizeof p->gradient);
     return OK;
 }
 
@@ -200,6 +201,7 @@ static int open_net(struct replay *r, struct backend *be, struct err *e)
     int rc = cfg_read(&cfg, g->cfg, e);
     if (rc) return rc;
     for (int i = 0; i < g->nset && !rc; i++) rc = cfg_override(cfg, g->set[i], e);
+    if (r->bf16 && !rc) rc = cfg_override(cfg, "net.precision=bf16", e);
     if (rc) {
         cfg_free(cfg);
         return rc;
@@ -378,11 +380,12 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Over the passes, an odd number: see README.md. NaN if any is. */
-static double median(const struct golden *g, int theirs)
+static double median(const struct replay *r, int theirs)
 {
+    const struct golden *g = &r->golden;
     double v[MAX_PASSES];
     for (int i = 0; i < g->npass; i++) {
-        v[i] = theirs ? g->pass[i].theirs : g->pass[i].ours;
+        v[i] = theirs ? g->pass[i].theirs[r->bf16] : g->pass[i].ours;
         if (isnan(v[i])) return NAN;
     }
     qsort(v, (size_t)g->npass, sizeof *v, by_size);
@@ -393,12 +396,12 @@ static double median(const struct golden *g, int theirs)
 static int judge(const struct replay *r, const char *path)
 {
     const struct golden *g = &r->golden;
-    double bound = g->update ? REF_ERROR : CPU_OUTPUT_ERROR;
-    double ours = g->update ? 0 : median(g, 0), theirs = g->update ? 1 : median(g, 1);
+    double bound = g->update ? REF_ERROR : r->bf16 ? BF16_OUTPUT_ERROR : CPU_OUTPUT_ERROR;
+    double ours = g->update ? 0 : median(r, 0), theirs = g->update ? 1 : median(r, 1);
     int good = r->worst_out <= bound && r->worst_loss <= bound && SHORT * r->worst_update <= bound &&
                ours <= CPU_GRADIENT_RATIO * theirs;
-    printf("%-4s  %-40s outputs %.1e, losses %.1e, ", good ? "ok" : "FAIL", path, r->worst_out,
-           r->worst_loss);
+    printf("%-4s  %-40s%s outputs %.1e, losses %.1e, ", good ? "ok" : "FAIL", path, r->bf16 ? " bf16:" : "",
+           r->worst_out, r->worst_loss);
     if (g->update)
         printf("%d parameters, worst update %.1e (%s)\n", g->nparam, r->worst_update, r->worst);
     else
@@ -407,17 +410,19 @@ static int judge(const struct replay *r, const char *path)
 }
 
 /* 0: within the bounds; 1: not; 2: could not run */
-static int replay(struct backend *be, const char *path, int dump)
+static int replay(struct backend *be, const char *path, int dump, int bf16)
 {
     struct err e = { 0 };
     struct replay *r = mem_alloc(1, sizeof *r);
     if (!r) return 2;
     r->dump = dump;
+    r->bf16 = bf16;
     int rc = golden_read(&r->golden, path, &e);
-    if (!rc) rc = open_net(r, be, &e);
-    if (!rc) rc = run(r, &e);
+    int judged = !bf16 || (!rc && !isnan(median(r, 1)));
+    if (!rc && judged) rc = open_net(r, be, &e);
+    if (!rc && judged) rc = run(r, &e);
     if (rc) fprintf(stderr, "replay: %s: %s\n", path, *e.msg ? e.msg : err_text(rc));
-    rc = rc ? 2 : dump ? 0 : !judge(r, path);
+    rc = rc ? 2 : dump || !judged ? 0 : !judge(r, path);
     replay_free(r);
     mem_free(r);
     return rc;
@@ -426,10 +431,22 @@ static int replay(struct backend *be, const char *path, int dump)
 /* "ref" or "cpu": the device, and the folder of its files. */
 static const char *device(void) { return sizeof(real) == sizeof(double) ? "ref" : "cpu"; }
 
+static int has_bf16(struct backend *be)
+{
+    struct tensor t = { .shape = { 1, 1, 1, 1 } };
+    enum precision was = be->precision;
+    if (!(be->ops->precisions >> PRECISION_BF16 & 1)) return 0;
+    be->precision = PRECISION_BF16;
+    int rc = be->ops->image(be, &t, NULL);
+    be->precision = was;
+    return rc == OK;
+}
+
 static int check_all(struct backend *be, char **path, size_t n)
 {
     size_t failed = 0;
-    for (size_t i = 0; i < n; i++) failed += replay(be, path[i], 0) != 0;
+    int bf16 = has_bf16(be);
+    for (size_t i = 0; i < n; i++) failed += replay(be, path[i], 0, 0) || (bf16 && replay(be, path[i], 0, 1));
     printf("%zu passed, %zu failed, 0 skipped\n", n - failed, failed);
     return failed > 0;
 }
@@ -457,7 +474,7 @@ int main(int argc, char **argv)
         return 2;
     }
     int rc = argc == 1                               ? check_folder(be)
-             : argc == 3 && !strcmp(argv[1], "dump") ? replay(be, argv[2], 1)
+             : argc == 4 && !strcmp(argv[1], "dump") ? replay(be, argv[3], 1, !strcmp(argv[2], "bf16"))
                                                      : check_all(be, argv + 1, (size_t)argc - 1);
     backend_close(be);
     return rc;
