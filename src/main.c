@@ -54,9 +54,15 @@ const struct command commands[] = {
       cli_surgery },
     { NULL, "statistics", CMD_WEIGHTS, 2, 2, "statistics CFG WEIGHTS",
       "mean square, mean and variance of every parameter", cli_statistics },
-    { NULL, "export", CMD_EXPORT, 2, 2, "export CFG WEIGHTS -out FILE [FLAGS]",
-      "the net as ONNX (FILE.onnx: opset 17, any number of rows; what images must be like is in its metadata)",
+    { NULL, "export", CMD_EXPORT, 2, 2, "export CFG WEIGHTS -out FILE.onnx|FILE.safetensors [FLAGS]",
+      "the net as ONNX (opset 17, any number of rows; its metadata say what images must be like), or its "
+      "weights by name (0.convolutional.weights) as safetensors",
       cli_export },
+    { NULL, "import", CMD_IMPORT, 2, 2, "import FILE.safetensors CFG -out FILE.weights",
+      "weights by name, of export or of torchvision's ResNet, VGG or MobileNetV2, for a cfg of the same layers.\n"
+      "      PyTorch's own files, in Python: from torch import load; from safetensors.torch import save_file\n"
+      "      save_file(load(\"FILE.pth\", weights_only=True), \"FILE.safetensors\")",
+      cli_import },
     { NULL, "visualize", CMD_WEIGHTS, 2, 3, "visualize CFG WEIGHTS [OUT.png]",
       "draw the filters of the first convolution", cli_visualize },
     { NULL, "imtest", CMD_IMTEST, 1, 2, "imtest IMAGE [CFG] [FLAGS]",

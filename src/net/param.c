@@ -1,6 +1,7 @@
 #include "param.h"
 #include <math.h>
 #include <string.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/rng.h"
 
@@ -46,6 +47,16 @@ int param_explain(const struct param *p, int rc, struct err *e)
     fail(e, rc, "%s: its parameters cannot be copied: %s", net_layer_name(p->net, p->layer).text,
          err_text(rc));
     return attach_device_error(p->net, rc, e);
+}
+
+int param_write(const struct param *p, struct file *f, real *host, struct err *e)
+{
+    TRY(param_explain(p, param_get(p, host), e));
+    for (size_t k = 0; k < p->count; k++) { /* in place: no number overtakes those not read yet */
+        const float v = (float)host[k];
+        memcpy((char *)host + k * sizeof v, &v, sizeof v);
+    }
+    return file_write(f, host, p->count * sizeof(float), e);
 }
 
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }

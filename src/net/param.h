@@ -43,6 +43,10 @@ int param_pack(const struct param *, void *to, const real *host);
  * rc. */
 int param_explain(const struct param *, int rc, struct err *);
 
+/* As float32, dense. host: for its numbers. */
+struct file;
+int param_write(const struct param *, struct file *, real *host, struct err *);
+
 /* E_NUMBER, naming the layer, unless every parameter is a finite number. */
 int net_check_finite(const struct net *, struct err *);
 

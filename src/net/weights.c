@@ -193,23 +193,13 @@ int weights_load(struct net *n, const char *path, enum weights_part part, int *l
 
 /* ---- saving ---- */
 
-static int save_param(const struct param *p, struct file *f, real *host, struct err *e)
-{
-    TRY(param_explain(p, param_get(p, host), e));
-    for (size_t k = 0; k < p->count; k++) { /* in place: no number overtakes those not read yet */
-        const float v = (float)host[k];
-        memcpy((char *)host + k * sizeof v, &v, sizeof v);
-    }
-    return file_write(f, host, p->count * sizeof(float), e);
-}
-
 static int save_all(const struct net *n, struct file *f, int upto, uint64_t seen, real *host, struct err *e)
 {
     const int32_t version[3] = { 0, 2, 0 };
     TRY(file_write(f, version, sizeof version, e));
     TRY(file_write(f, &seen, sizeof seen, e));
     for (int i = 0; i < n->nparam; i++)
-        if (n->param[i]->layer < upto && in_file(n->param[i])) TRY(save_param(n->param[i], f, host, e));
+        if (n->param[i]->layer < upto && in_file(n->param[i])) TRY(param_write(n->param[i], f, host, e));
     return file_commit(f, e);
 }
 

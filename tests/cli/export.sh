@@ -1,5 +1,5 @@
 #!/bin/bash
-# export: what is in an ONNX file, what onnxruntime makes of it, and what is refused.
+# export and import: what is in the files, what onnxruntime and PyTorch make of them, and what is refused.
 . "$(dirname "$0")/common.inc"
 export PYTHONDONTWRITEBYTECODE=1
 BUILD=${BUILD:-$here/build/float}
@@ -68,7 +68,50 @@ elif [ -x "$BUILD/tests/export/answer" ]; then
         "$BUILD/tests/export/answer" forms/*.cfg
     check "onnxruntime: small cfgs" "$python" "$here/tests/export/runtime.py" "$DARKNET" "$BUILD/tests/export/answer" \
         mini.cfg "$here"/cfg/{demo,qmnist-lenet,fmnist-conv5-quarter}.cfg
+    check "torchvision: nets of both kinds of names" "$python" "$here/tests/export/torchvision.py" "$DARKNET" \
+        "$BUILD/tests/export/answer" "$here/cfg" resnet18 mobilenet_v2
 fi
+
+# ---- .safetensors and back ----
+check "export .safetensors" "$DARKNET" export mini.cfg $weights -out mini.safetensors
+check "import" "$DARKNET" import mini.safetensors mini.cfg -out back.weights
+check "to the bit" cmp $weights back.weights
+check "names, shapes, types, the count of images" python3 - <<'END'
+import json, struct
+raw = open("mini.safetensors", "rb").read()
+n = struct.unpack("<Q", raw[:8])[0]
+h = json.loads(raw[8:8 + n])
+assert n % 8 == 0 and h.pop("__metadata__") == {"format": "darknet-itra", "seen": "120"}, h
+shapes = {k: v["shape"] for k, v in h.items()}
+vectors = {f"{i}.convolutional.{p}": [8] for i in (0, 2) for p in ("bias", "scale", "mean", "variance")}
+assert shapes == {**vectors, "0.convolutional.weights": [8, 3, 3, 3], "2.convolutional.weights": [8, 8, 3, 3],
+                  "5.connected.bias": [12], "5.connected.weights": [12, 8],
+                  "7.connected.bias": [3], "7.connected.weights": [3, 12]}, shapes
+assert all(v["dtype"] == "F32" for v in h.values())
+weights, at = open(f"backup/mini_final.weights", "rb").read()[20:], 0
+for name, v in h.items():  # the same order
+    begin, end = v["data_offsets"]
+    assert raw[8 + n + begin:8 + n + end] == weights[at:at + end - begin], name
+    at += end - begin
+assert at == len(weights)
+END
+mkdir forged
+python3 "$here/tests/export/forge.py" mini.safetensors forged >forged.list || fail "forging"
+for type in F16 BF16; do
+    check "import of $type" "$DARKNET" import forged/$type.safetensors mini.cfg -out $type.weights
+    check "export of it" "$DARKNET" export mini.cfg $type.weights -out $type.safetensors
+    check "$type: rounded numbers, as Python has them" python3 - $type <<'END'
+import struct, sys
+def numbers(path):
+    raw = open(path, "rb").read()[20:]
+    return struct.unpack(f"<{len(raw) // 4}f", raw)
+before, after = numbers("backup/mini_final.weights"), numbers(f"{sys.argv[1]}.weights")
+for x, y in zip(before, after):
+    want = struct.unpack("<e", struct.pack("<e", x))[0] if sys.argv[1] == "F16" else \
+        struct.unpack("<f", b"\0\0" + struct.pack("<f", x)[2:])[0]
+    assert y == want, (x, y, want)
+END
+done
 
 # ---- refusals ----
 refused() { # refused WHAT WORDS COMMAND...: one line on stderr, with these words, and status 1
@@ -78,14 +121,27 @@ refused() { # refused WHAT WORDS COMMAND...: one line on stderr, with these word
     check "$what: status 1, one line" test $? = 1 -a "$(wc -l <refused.err)" = 1
     check "$what: $words" grep -qF -- "$words" refused.err
 }
-refused "no -out" "export: -out FILE.onnx" "$DARKNET" export mini.cfg $weights
-refused "another ending" "-out mini.pb: expected a name that ends in .onnx" "$DARKNET" export mini.cfg $weights -out mini.pb
+refused "no -out" "export: -out FILE.onnx or -out FILE.safetensors" "$DARKNET" export mini.cfg $weights
+refused "another ending" "-out mini.pb: expected a name that ends in .onnx or .safetensors" "$DARKNET" export mini.cfg $weights -out mini.pb
 refused "too few names" "has 2 names, and the net 3 outputs" \
     sh -c 'head -n 2 names.list >two.list; "$0" export mini.cfg '$weights' -out x.onnx -names two.list' "$DARKNET"
 cp names.list photo.onnx
 refused "another file in its place" "photo.onnx: exists and is not an ONNX file" \
     "$DARKNET" export mini.cfg $weights -out photo.onnx
 check "which is still there" cmp names.list photo.onnx
+while IFS=$'\t' read -r name words; do
+    refused "a damaged file, $name" "$words" "$DARKNET" import forged/$name.safetensors mini.cfg -out x.weights
+done <forged.list
+refused "doubles" "of type F64, expected F32, F16 or BF16" "$DARKNET" import forged/F64.safetensors mini.cfg -out x.weights
+check "no weights of any of them" test ! -e x.weights
+refused "import: no -out" "import: -out FILE.weights" "$DARKNET" import mini.safetensors mini.cfg
+refused "import: another ending" "expected a name that ends in .weights" \
+    "$DARKNET" import mini.safetensors mini.cfg -out x.safetensors
+refused "import into itself" "would be read and written" "$DARKNET" import x.weights mini.cfg -out x.weights
+refused "flags of ONNX" "are for FILE.onnx" "$DARKNET" export mini.cfg $weights -out x.safetensors -fold 0
+cp names.list photo.safetensors
+refused "another file in the place of .safetensors" "photo.safetensors: exists and is not a .safetensors file" \
+    "$DARKNET" export mini.cfg $weights -out photo.safetensors
 refused "no folder" "no/x.onnx: cannot be written" "$DARKNET" export mini.cfg $weights -out no/x.onnx
 check "nothing half-written is left" sh -c '! ls | grep tmp'
 finish

@@ -1,0 +1,116 @@
+#include "named.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "core/mem.h"
+#include "net/param.h"
+#include "net/safetensors.h"
+#include "net/surgery.h"
+#include "net/torchvision.h"
+
+static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
+
+struct name {
+    char text[80];
+};
+
+static struct name name_of(const struct param *p)
+{
+    struct name s;
+    snprintf(s.text, sizeof s.text, "%d.%s.%s", p->layer, p->net->layer[p->layer].ops->name,
+             surgery_param_name(p));
+    return s;
+}
+
+/* ---- writing ---- */
+
+enum {
+    ENTRY = 320
+}; /* characters of the header for one tensor at most: a name, four dimensions, two places */
+
+static size_t put_entry(char *to, const struct param *p, uint64_t begin)
+{
+    size_t n = (size_t)sprintf(to, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", name_of(p).text);
+    for (int i = 0; i < p->rank; i++) n += (size_t)sprintf(to + n, "%s%" PRId64, i ? "," : "", p->dims[i]);
+    return n + (size_t)sprintf(to + n, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
+                               begin + p->count * sizeof(float));
+}
+
+static int write_header(const struct net *n, struct file *f, struct err *e)
+{
+    char *text = mem_alloc((size_t)n->nparam + 1, ENTRY);
+    uint64_t at = 0;
+    if (!text) return net_no_memory(n, e);
+    size_t length = (size_t)sprintf(
+        text, "{\"__metadata__\":{\"format\":\"darknet-itra\",\"seen\":\"%" PRIu64 "\"}", n->seen);
+    for (int i = 0; i < n->nparam; i++) {
+        if (!in_file(n->param[i])) continue;
+        length += put_entry(text + length, n->param[i], at);
+        at += n->param[i]->count * sizeof(float);
+    }
+    text[length++] = '}';
+    while (length % 8) text[length++] = ' '; /* so that the numbers are aligned */
+    const uint64_t bytes = length;
+    int rc = file_write(f, &bytes, sizeof bytes, e);
+    if (!rc) rc = file_write(f, text, length, e);
+    mem_free(text);
+    return rc;
+}
+
+static int write_all(const struct net *n, struct file *f, real *host, struct err *e)
+{
+    TRY(write_header(n, f, e));
+    for (int i = 0; i < n->nparam; i++)
+        if (in_file(n->param[i])) TRY(param_write(n->param[i], f, host, e));
+    return file_commit(f, e);
+}
+
+int named_save(const struct net *n, const char *path, struct err *e)
+{
+    struct file f;
+    TRY(file_create(&f, path, e));
+    real *host = params_host(n, e);
+    int rc = host ? write_all(n, &f, host, e) : E_MEM;
+    mem_free(host);
+    file_abort(&f);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+static int is_ours(const struct net *n, const struct safetensors *s)
+{
+    for (int i = 0; i < n->nparam; i++)
+        if (safetensors_find(s, name_of(n->param[i]).text)) return 1;
+    return 0;
+}
+
+static int read_param(struct param *p, const struct safetensors *s, real *host, struct err *e)
+{
+    const struct name name = name_of(p);
+    struct safetensor *t = safetensors_find(s, name.text);
+    if (!t)
+        return fail_at(e, E_FORMAT, s->file.path, 0, "has no tensor %s: is it of another cfg?", name.text);
+    TRY(safetensors_get(s, t, p, host, e));
+    return param_explain(p, param_set(p, host), e);
+}
+
+static int read_ours(struct net *n, const struct safetensors *s, real *host, struct err *e)
+{
+    for (int i = 0; i < n->nparam; i++)
+        if (in_file(n->param[i])) TRY(read_param(n->param[i], s, host, e));
+    net_set_seen(n, s->seen);
+    return OK;
+}
+
+int named_load(struct net *n, const char *path, struct err *e)
+{
+    struct safetensors s;
+    real *host = params_host(n, e);
+    int rc = host ? safetensors_open(&s, path, e) : E_MEM;
+    if (!rc) rc = is_ours(n, &s) ? read_ours(n, &s, host, e) : torchvision_read(n, &s, host, e);
+    if (!rc) rc = safetensors_check_used(&s, n->cfg->path, e);
+    if (host) safetensors_close(&s);
+    mem_free(host);
+    return rc;
+}

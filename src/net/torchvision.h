@@ -1,0 +1,10 @@
+/* State dicts of torchvision's classifiers. */
+#ifndef NET_TORCHVISION_H
+#define NET_TORCHVISION_H
+#include "net/safetensors.h"
+
+/* The parameters of the net from a state dict, module by module: see named_load. host: as params_host gives
+ * it. */
+int torchvision_read(struct net *, struct safetensors *, real *host, struct err *);
+
+#endif
