@@ -39,8 +39,7 @@ static void describe(const struct param *p, dn_param *to)
 {
     *to = (dn_param){ .layer = p->layer, .rank = p->rank, .count = p->count };
     memcpy(to->shape, p->dims, sizeof to->shape);
-    snprintf(to->name, sizeof to->name, "%d.%s.%s", p->layer, p->net->layer[p->layer].ops->name,
-             surgery_param_name(p));
+    snprintf(to->name, sizeof to->name, "%s", surgery_full_name(p).text);
 }
 
 int dn_param_info(dn_net *d, int i, dn_param *to, dn_error *error)

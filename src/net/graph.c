@@ -110,6 +110,7 @@ void graph_give(struct graph *g, int tensor, const char *name)
 void graph_end(struct graph *g)
 {
     if (g->node.n) proto_message(&g->nodes, GRAPH_NODE, &g->node);
+    g->failed |= g->node.failed || g->nodes.failed;
     proto_clear(&g->node);
 }
 

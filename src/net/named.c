@@ -10,18 +10,6 @@
 
 static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
 
-struct name {
-    char text[80];
-};
-
-static struct name name_of(const struct param *p)
-{
-    struct name s;
-    snprintf(s.text, sizeof s.text, "%d.%s.%s", p->layer, p->net->layer[p->layer].ops->name,
-             surgery_param_name(p));
-    return s;
-}
-
 /* ---- writing ---- */
 
 enum {
@@ -30,7 +18,7 @@ enum {
 
 static size_t put_entry(char *to, const struct param *p, uint64_t begin)
 {
-    size_t n = (size_t)sprintf(to, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", name_of(p).text);
+    size_t n = (size_t)sprintf(to, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", surgery_full_name(p).text);
     for (int i = 0; i < p->rank; i++) n += (size_t)sprintf(to + n, "%s%" PRId64, i ? "," : "", p->dims[i]);
     return n + (size_t)sprintf(to + n, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
                                begin + p->count * sizeof(float));
@@ -81,13 +69,13 @@ int named_save(const struct net *n, const char *path, struct err *e)
 static int is_ours(const struct net *n, const struct safetensors *s)
 {
     for (int i = 0; i < n->nparam; i++)
-        if (safetensors_find(s, name_of(n->param[i]).text)) return 1;
+        if (safetensors_find(s, surgery_full_name(n->param[i]).text)) return 1;
     return 0;
 }
 
 static int read_param(struct param *p, const struct safetensors *s, real *host, struct err *e)
 {
-    const struct name name = name_of(p);
+    const struct surgery_name name = surgery_full_name(p);
     struct safetensor *t = safetensors_find(s, name.text);
     if (!t)
         return fail_at(e, E_FORMAT, s->file.path, 0, "has no tensor %s: is it of another cfg?", name.text);

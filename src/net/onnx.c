@@ -169,7 +169,11 @@ static int export_layers(struct onnx *o, struct err *e)
         if (l->identity) continue; /* what only training uses among them */
         if (!l->ops->export) return layer_fail(l, e, "has no form in ONNX: this net cannot be exported");
         o->graph.layer = l;
-        TRY(l->ops->export(l, &o->graph, e));
+        int rc = l->ops->export(l, &o->graph, e);
+        if (rc && e && !e->code) /* param_get gives a bare code */
+            fail(e, rc, "%s: its parameters cannot be copied: %s", net_layer_name(o->program->net, i).text,
+                 err_text(rc));
+        TRY(rc);
     }
     o->graph.layer = NULL;
     return OK;
@@ -188,9 +192,7 @@ static int put_graph(struct onnx *o, struct err *e)
     if (o->options->features) put_output(o, seen < 0 ? &p->input : p->node[seen].l.out, "features");
     proto_text(&o->ends, GRAPH_NAME, "darknet");
     graph_end(&o->graph);
-    return o->graph.failed || o->graph.nodes.failed || o->ends.failed || o->model.failed
-               ? net_no_memory(p->net, e)
-               : OK;
+    return o->graph.failed || o->ends.failed || o->model.failed ? net_no_memory(p->net, e) : OK;
 }
 
 /* ---- the file ---- */
@@ -245,6 +247,7 @@ int onnx_save(const struct program *p, const struct onnx_options *options, const
 {
     struct onnx o = { .program = p, .options = options, .graph.folds = options->fold };
     struct file f = { 0 };
+    if (e) e->code = OK;
     int rc = put_model(&o, e);
     if (!rc) rc = put_graph(&o, e);
     if (!rc) rc = file_create(&f, path, e);

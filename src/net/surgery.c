@@ -1,5 +1,6 @@
 #include "surgery.h"
 #include <math.h>
+#include <stdio.h>
 #include "core/mem.h"
 #include "core/text.h"
 #include "net/linear.h"
@@ -26,6 +27,14 @@ const char *surgery_param_name(const struct param *p)
 {
     static const char *const names[ROLES] = { "weights", "bias", "scale", "mean", "variance" };
     return names[role_of(p)];
+}
+
+struct surgery_name surgery_full_name(const struct param *p)
+{
+    struct surgery_name s;
+    snprintf(s.text, sizeof s.text, "%d.%s.%s", p->layer, p->net->layer[p->layer].ops->name,
+             surgery_param_name(p));
+    return s;
 }
 
 static void find_params(struct view *v, const struct net *n, int layer)

@@ -22,6 +22,11 @@ int surgery_image_weights(const struct net *, struct param **, struct err *);
 
 /* What a parameter is: "weights", "bias", "scale", "mean", "variance". */
 const char *surgery_param_name(const struct param *);
+/* That, behind the layer and its section: "0.convolutional.weights". */
+struct surgery_name {
+    char text[96];
+};
+struct surgery_name surgery_full_name(const struct param *);
 
 /* to = a to + b from, each of their parameters; from may be NULL. */
 int surgery_blend(struct net *to, const struct net *from, double a, double b, struct err *);

@@ -9,7 +9,9 @@
 #include "data/dataset.h"
 #include "darknet.h"
 #include "data/folder.h"
+#include "net/named.h"
 #include "net/net.h"
+#include "net/onnx.h"
 
 void *__real_mem_alloc(size_t count, size_t size);
 char *__real_mem_text(const char *text, size_t n);
@@ -160,12 +162,24 @@ static int files(struct run *r, struct err *e)
     return rc;
 }
 
+static int exports(struct run *r, struct err *e)
+{
+    char *const names[CLASSES] = { (char *)"ant", (char *)"bee", (char *)"cow" };
+    for (int fold = 0; fold < 2; fold++) {
+        const struct onnx_options o = { .fold = fold, .features = 1, .names = names };
+        TRY(onnx_save(r->infer, &o, weights, e));
+    }
+    TRY(named_save(r->net, weights, e));
+    return named_load(r->net, weights, e);
+}
+
 static int run_all(const char *device, struct err *e)
 {
     struct run r = { 0 };
     int rc = open_all(&r, device, e);
     if (!rc) rc = use_all(&r, e);
     if (!rc) rc = files(&r, e);
+    if (!rc) rc = exports(&r, e);
     program_close(r.infer);
     program_close(r.paired);
     program_close(r.plain);
@@ -198,6 +212,34 @@ static void every_allocation_of_a_run(void **state)
     (void)state;
     for (int i = 0; backend_at(i); i++)
         for (int ever = 0; ever < 2; ever++) sweep(run_all, backend_at(i)->name, ever, 100);
+}
+
+/* A state dict of PyTorch's: the net of tests/fuzz/safetensors.c. */
+static int import_dict(const char *path, struct err *e)
+{
+    static const char text[] = "[net]\nbatch=1\nchannels=1\nheight=2\nwidth=2\n"
+                               "[convolutional]\nfilters=2\nsize=1\nbatch_normalize=1\nactivation=leaky\n"
+                               "[connected]\noutput=2\nactivation=linear\n[softmax]\n";
+    const struct program_desc d = { .rows = 1 };
+    struct backend *be = NULL;
+    struct net *net = NULL;
+    struct program *p = NULL;
+    struct cfg *c;
+    int rc = backend_open(&be, "ref", 1, e);
+    if (!rc) rc = cfg_parse(&c, "a.cfg", text, sizeof text - 1, e);
+    if (!rc) rc = net_open(&net, c, be, 1, NULL, e);
+    if (!rc) rc = program_open(&p, net, &d, e);
+    if (!rc) rc = named_load(net, path, e);
+    program_close(p);
+    net_close(net);
+    backend_close(be);
+    return rc;
+}
+
+static void every_allocation_of_an_import(void **state)
+{
+    (void)state;
+    for (int ever = 0; ever < 2; ever++) sweep(import_dict, "tests/fuzz/corpus/safetensors/vgg", ever, 20);
 }
 
 /* ---- data sets ---- */
@@ -400,9 +442,8 @@ static void every_allocation_of_prepare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_allocation_of_a_run),
-        cmocka_unit_test(every_allocation_of_a_data_set),
-        cmocka_unit_test(handles_survive),
+        cmocka_unit_test(every_allocation_of_an_import),  cmocka_unit_test(every_allocation_of_a_run),
+        cmocka_unit_test(every_allocation_of_a_data_set), cmocka_unit_test(handles_survive),
         cmocka_unit_test(every_allocation_of_prepare),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
