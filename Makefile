@@ -2,7 +2,7 @@
 #      [ONEDNN_ROOT=DIR]     oneDNN from DIR/include and DIR/lib instead of the system's
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG, PNG and videos; stb_image does what is left
-# make lib          libdarknet-itra, static and shared, in build/<variant>/: include/darknet.h
+# make lib          libdarknet-itra, static and shared, in build/<variant>/: include/darknet.h (for Python: pip install .)
 # make install [PREFIX=/usr/local] [DESTDIR=] [LIBDIR=$PREFIX/lib]
 #                   program, libraries, headers, cfgs and data files; with the options they were built with
 #
@@ -130,9 +130,11 @@ LIBS    := $(addprefix $(B)/,$(LIB).a $(LIB).so.$(VERSION) $(SONAME) $(LIB).so)
 HEADERS := $(wildcard include/*.h)
 
 ifeq ($(GPU),host)
-$(if $(filter lib install,$(MAKECMDGOALS)),$(error GPU=host is a build for tests: nothing to install; expected GPU=0 or 1))
+$(if $(filter lib lib-path install,$(MAKECMDGOALS)),$(error GPU=host is a build for tests: nothing to install; expected GPU=0 or 1))
 endif
 lib: $(LIBS)
+lib-path: lib # for src/python/backend.py, which makes the wheel
+	@echo $(B)/$(SONAME)
 
 # Both libraries are made of one object for each public header, in which all names are local that it does not declare: hidden
 # ones, and those of C++ templates, which are never hidden. The second, over the first, is linked only into programs that use it.
@@ -173,7 +175,7 @@ text.darknet-itra.pc := '%s\n' 'prefix=$(PREFIX)' 'libdir=$(patsubst $(PREFIX)/%
 REGISTRIES := $(addprefix $(B)/,layers.inc backends.inc decoders.inc ops.inc $(BACKENDS:%=ops_%.inc))
 $(REGISTRIES) $(addprefix $(B)/,compile.flags toolkit.flags link.flags darknet-itra.pc): FORCE
 	@mkdir -p $(B)
-	@printf $(text.$(@F)) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@printf $(text.$(@F)) > $@.$$$$; cmp -s $@.$$$$ $@ && rm $@.$$$$ || mv $@.$$$$ $@
 
 # Where a library is missing, one plain line instead of fifty of the compiler's.
 need = @for h in $(2); do echo "\#include <$$h>" | $(1) -E - >/dev/null 2>&1 || { echo "make: $$h is missing: $(3)" >&2; exit 1; }; done
@@ -349,5 +351,5 @@ clean:
 	rm -rf build darknet tests/bin
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(COMPAT_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/plain/*/*.d)
-.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench lib install uninstall clean FORCE
+.PHONY: all test check-programs check-device check-images golden oracle-cfgs golden-torch fuzz lint demo bench lib lib-path install uninstall clean FORCE
 .PRECIOUS: $(B)/%.o $(B)/plain/%.o

@@ -3,8 +3,8 @@
  * numbers.
  *
  * It is a layer over darknet.h, and deliberately different in this:
- *  - What fails prints one line on stderr and returns NULL, or an image or metadata without contents, as each
- * function says. Nothing else is printed, and nothing exits.
+ *  - What fails prints one line on stderr and returns NULL (0), or an image or metadata without contents, as
+ *    each function says; so does a network that is NULL. Nothing else is printed, and nothing exits.
  *  - `network` has the members below only. Detection, recurrent nets, training and drawing are not here:
  * train with `darknet classifier train`, or dn_train and dn_step of darknet.h. (A few names of theirs are,
  * since darknet.py asks for them: they do nothing and say so.)

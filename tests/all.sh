@@ -54,4 +54,4 @@ exec tests/run.sh \
     $(programs $shim backends layers cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
-    tests/make.sh tests/cli/*.sh tests/api/*.sh
+    tests/make.sh tests/cli/*.sh tests/api/*.sh tests/python/*.sh

@@ -3,6 +3,13 @@
 
 static dn_net *net_of(network *n) { return n->handle; }
 
+/* For programs that go on although load_network has failed. */
+static int is_null(const network *n, const char *function)
+{
+    if (!n) complain("%s: no network (NULL)", function);
+    return !n;
+}
+
 network *parse_network_cfg(char *filename)
 {
     dn_error e;
@@ -47,11 +54,15 @@ network *load_network(char *cfg, char *weights, int clear)
     return n;
 }
 
-void load_weights(network *n, char *filename) { load(n, filename); }
+void load_weights(network *n, char *filename)
+{
+    if (!is_null(n, "load_weights")) load(n, filename);
+}
 
 void save_weights(network *n, char *filename)
 {
     dn_error e;
+    if (is_null(n, "save_weights")) return;
     if (dn_set_seen(net_of(n), *n->seen, &e) || dn_save(net_of(n), filename, &e)) complain("%s", e.msg);
 }
 
@@ -64,9 +75,13 @@ void free_network(network *n)
     free(n);
 }
 
-void set_batch_network(network *n, int b) { n->batch = b; }
-int network_width(network *n) { return n->w; }
-int network_height(network *n) { return n->h; }
+void set_batch_network(network *n, int b)
+{
+    if (!is_null(n, "set_batch_network")) n->batch = b;
+}
+
+int network_width(network *n) { return is_null(n, "network_width") ? 0 : n->w; }
+int network_height(network *n) { return is_null(n, "network_height") ? 0 : n->h; }
 
 /* x is a copy of the input, to be normalised. */
 static float *predict(network *n, float *x)
@@ -80,6 +95,7 @@ static float *predict(network *n, float *x)
 
 float *network_predict(network *n, float *input)
 {
+    if (is_null(n, "network_predict")) return NULL;
     const size_t batch = n->batch > 0 ? (size_t)n->batch : 0, count = batch * (size_t)n->inputs;
     if (!input || !batch) {
         complain("network_predict: %s", batch ? "no input (NULL)" : "expected a batch of 1 image or more");
@@ -98,6 +114,7 @@ float *network_predict(network *n, float *input)
 
 float *network_predict_image(network *n, image m)
 {
+    if (is_null(n, "network_predict_image")) return NULL;
     if (m.data && m.c != n->c) {
         complain("network_predict_image: the image has %d planes, the network takes %d", m.c, n->c);
         return NULL;
@@ -117,7 +134,7 @@ void top_k(float *a, int n, int k, int *index)
 
 void top_predictions(network *n, int k, int *index)
 {
-    top_k(n->output, n->output ? n->outputs : 0, k, index);
+    top_k(n ? n->output : NULL, n && n->output ? n->outputs : 0, k, index);
 }
 
 int max_index(float *a, int n)

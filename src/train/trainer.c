@@ -388,9 +388,8 @@ static int give_up(struct trainer *t, int rc, struct err *e)
 static int validation_due(const struct trainer *t)
 {
     double interval = t->net->config.valid_every * t->train->n,
-           images = (double)net_images_per_update(t->net);
-    double seen =
-        (double)t->net->seen + t->npending * images; /* those in flight are counted when they are read */
+           images = (double)net_images_per_update(t->net),
+           seen = (double)t->net->seen + t->npending * images; /* with those in flight */
     if (!t->valid) return 0;
     if (reached_end(t)) return 1;
     return interval > 0 && floor(seen / interval) > floor((seen - images) / interval);
@@ -458,6 +457,7 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 {
     struct err failed = { 0 };
     int rc = validation_due(t) ? validate(t, e) : OK;
+    *ending |= must_end(t); /* what the hook was told may have been enough */
     if (!rc && lost_patience(t)) {
         note(&t->net->notes, "patience=%d: training ends after that many validations without a new best",
              t->net->config.patience);

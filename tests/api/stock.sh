@@ -99,6 +99,11 @@ int main(int argc, char **argv)
     bad |= *net->seen != 0 || net->w != 8;
     set_batch_network(net, 0);
     bad |= none(network_predict(net, x));
+    bad |= none(network_predict(NULL, x)) | none(network_predict_image(NULL, gray));
+    bad |= none(network_width(NULL)) | none(network_height(NULL));
+    load_weights(NULL, argv[2]), save_weights(NULL, argv[2]), set_batch_network(NULL, 1), lines += 3;
+    top_predictions(NULL, 3, best);
+    bad |= best[0] != -1;
     free_image(gray);
     free_network(net);
     free_network(NULL);
