@@ -1,11 +1,10 @@
 /* 3x3 and 5x5 convolutions with stride 1 by Winograd's F(4x4, 3x3) and F(2x2, 5x5): a tile of 4x4 (2x2)
  * output pixels costs 36 products for each pair of channels instead of 144 (100). Windows of 6x6 input
  * pixels, one for each tile, and the weights are transformed to 36 positions; at each position they are
- * multiplied as matrices, tiles x channels by channels x outputs; the result is transformed back. The
- * gradient of the weights is the adjoint: gradients of tiles are transformed by the adjoint of the last step,
- * multiplied with the windows, summed over tiles and transformed back. The gradient of the data is, for 3x3,
- * the same as forward with the weights turned round; for 5x5 it is the adjoint too, from tiles to windows
- * that overlap: turned round, the windows would be 36/16 as many in LeNet. */
+ * multiplied as matrices, tiles x channels by channels x outputs; the result is transformed back. Backward is
+ * the adjoint of each step: gradients of tiles are transformed to positions; for the gradient of the data,
+ * multiplied with the weights, transformed to windows and added to the pixels; for that of the weights,
+ * multiplied with the windows of the data, summed over tiles and transformed back. */
 #include "dense.h"
 #include "winograd.h"
 #include <string.h>
@@ -21,14 +20,13 @@ struct winograd {
     struct memory_format in, blocked, out; /* of x, of x in blocks of channels, of y */
     struct map x, y;
     size_t size, taps, pad, rows, rows_back;
-    int scatter; /* the gradient of the data goes from tiles to windows */
     int reorder; /* in and blocked differ */
     int add_gx;
     enum act act;
     size_t group;
-    int large;                   /* threads divide outputs, not tiles */
-    size_t parts;                /* one a thread */
-    size_t at_x, at_u, at_parts; /* in scratch */
+    int large;                          /* threads divide outputs, not tiles */
+    size_t parts;                       /* one a thread */
+    size_t at_x, at_gx, at_u, at_parts; /* in scratch */
 };
 
 /* ---- weights: packed as O/16, C/16, tap, 16 channels, 16 outputs ---- */
@@ -61,46 +59,52 @@ static int unpack(const struct op_plan *p, const void *w, real *host)
 
 struct pass {
     const struct winograd *s;
-    struct map from, to;
-    size_t pad, rows;
+    size_t rows;
     const float *x, *w, *gy;
-    float *y, *gw;
-    int exchanged; /* the gradient of the data: outputs and channels of the weights are */
-    int add;
+    float *y, *gx, *gw; /* forward: y; backward: gx, gw or both */
+    int add_gx, add_gw;
     struct finish finish;
+    float *u;           /* in scratch: weights; threads divide outputs: windows, and gradients of tiles */
+    float *parts;       /* behind them */
+    size_t part;        /* numbers that a thread has there */
     struct tiles tiles; /* threads divide outputs: of the group that all work on */
-    float *u;           /* weights; threads divide outputs: windows, and gradients of tiles */
-    float *parts;
-    size_t part; /* numbers that a part has there */
 };
+
+/* Of a product: what is multiplied, and the result. */
+static const struct map *from_map(const struct pass *k) { return k->y ? &k->s->x : &k->s->y; }
+static const struct map *to_map(const struct pass *k) { return k->y ? &k->s->y : &k->s->x; }
+
+static size_t pieces(size_t blocks) { return (blocks + WIDTH - 1) / WIDTH; }
 
 /* Transformed weights lie as [`width` blocks of outputs][position][channel][output]. */
 static void transform(const struct pass *k, size_t output, size_t channel, float *u)
 {
-    size_t width = min_size(WIDTH, k->to.blocks - output), channels = k->from.blocks;
+    const struct winograd *s = k->s;
+    size_t to = to_map(k)->blocks, channels = from_map(k)->blocks, width = min_size(WIDTH, to - output);
     for (size_t i = 0; i < width; i++) {
-        size_t block = k->exchanged ? channel * k->to.blocks + output + i : (output + i) * channels + channel;
-        transform_weights(k->w + block * k->s->taps * MATRIX, k->s->size, k->exchanged,
-                          k->exchanged && !k->s->scatter, u + channel * width * MATRIX + i * BLOCK, width,
-                          width * channels * BLOCK);
+        size_t block = k->gx ? channel * to + output + i : (output + i) * channels + channel;
+        transform_weights(k->w + block * s->taps * MATRIX, s->size, k->gx != NULL,
+                          u + channel * width * MATRIX + i * BLOCK, width, width * channels * BLOCK);
     }
 }
 
 static void transform_all(void *ctx, size_t from, size_t to)
 {
     const struct pass *k = ctx;
+    size_t channels = from_map(k)->blocks;
     for (size_t i = from; i < to; i++) {
-        size_t output = i / k->from.blocks * WIDTH;
-        transform(k, output, i % k->from.blocks, k->u + output * POSITIONS * k->from.blocks * MATRIX);
+        size_t output = i / channels * WIDTH;
+        transform(k, output, i % channels, k->u + output * POSITIONS * channels * MATRIX);
     }
 }
 
-static struct tiles tiles_of(const struct winograd *s, const struct map *m)
+/* The tiles of y, or of its gradient. */
+static struct tiles tiles_of(const struct winograd *s)
 {
     size_t size = WINDOW + 1 - s->size;
     return (struct tiles){ .size = size,
-                           .down = (m->h + size - 1) / size,
-                           .across = (m->w + size - 1) / size,
+                           .down = (s->y.h + size - 1) / size,
+                           .across = (s->y.w + size - 1) / size,
                            .capacity = s->group };
 }
 
@@ -114,67 +118,81 @@ static int next_group(struct tiles *t, size_t first, size_t end)
     return 1;
 }
 
-static void clear_images(const struct map *m, size_t first, size_t last, float *y)
+static void clear_images(void *ctx, size_t from, size_t to)
 {
-    size_t image = m->blocks * m->h * m->w * BLOCK;
-    memset(y + first * image, 0, (last - first) * image * sizeof *y);
+    const struct pass *k = ctx;
+    size_t image = k->s->x.blocks * k->s->x.h * k->s->x.w * BLOCK;
+    memset(k->gx + from * image, 0, (to - from) * image * sizeof *k->gx);
 }
 
-/* Threads divide tiles, all of `rows` images; a part begins with its windows. */
-static void run_tiles(void *ctx, size_t part, size_t end)
+/* Threads divide images, since windows overlap, and transform, multiply and transform back a group of tiles
+ * after the other. */
+static void multiply_group(const struct pass *k, const struct tiles *t, const float *v, float *m)
+{
+    const struct map *from = from_map(k), *to = to_map(k);
+    for (size_t p = 0; p < POSITIONS; p++)
+        for (size_t o = 0; o < to->blocks; o += WIDTH) {
+            size_t width = min_size(WIDTH, to->blocks - o);
+            multiply_tiles(t, width, from->channels, v + transformed(t, 0, p),
+                           k->u + (o * POSITIONS + p * width) * from->blocks * MATRIX,
+                           m + transformed(t, o, p));
+        }
+}
+
+static void sum_group(const struct pass *k, const struct tiles *t, const float *v, const float *g, int add,
+                      float *sums)
+{
+    const struct map *x = &k->s->x, *y = &k->s->y;
+    for (size_t p = 0; p < POSITIONS; p++)
+        for (size_t o = 0; o < y->blocks; o += WIDTH) {
+            size_t width = min_size(WIDTH, y->blocks - o);
+            sum_tiles(t, width, x->channels, v + transformed(t, 0, p), g + transformed(t, o, p), add,
+                      sums + (o * POSITIONS + p * width) * x->blocks * MATRIX);
+        }
+}
+
+static void forward_images(void *ctx, size_t part, size_t end)
 {
     const struct pass *k = ctx;
     const struct winograd *s = k->s;
-    int scatter = k->exchanged && s->scatter;
     for (; part < end; part++) {
-        struct tiles t = tiles_of(s, scatter ? &k->from : &k->to);
-        /* Windows overlap: threads divide images then. */
-        size_t piece = scatter ? t.down * t.across : 1, all = k->rows * t.down * t.across / piece,
-               first = all * part / s->parts, last = all * (part + 1) / s->parts;
-        float *v = k->parts + part * k->part, *m = v + transformed(&t, k->from.blocks, 0);
-        if (scatter && !k->finish.add) clear_images(&k->to, first, last, k->y);
-        while (next_group(&t, first * piece, last * piece)) {
-            if (scatter)
-                read_gradients(&k->from, k->x, &t, v);
-            else
-                read_windows(&k->from, k->x, &t, k->pad, v);
-            for (size_t p = 0; p < POSITIONS; p++)
-                for (size_t o = 0; o < k->to.blocks; o += WIDTH) {
-                    size_t width = min_size(WIDTH, k->to.blocks - o);
-                    multiply_tiles(&t, width, k->from.channels, v + transformed(&t, 0, p),
-                                   k->u + (o * POSITIONS + p * width) * k->from.blocks * MATRIX,
-                                   m + transformed(&t, o, p));
-                }
-            if (scatter)
-                add_windows(&k->to, m, &t, k->pad, k->y);
-            else
-                write_tiles(&k->to, 0, k->to.blocks, m, &t, &k->finish, k->y);
+        struct tiles t = tiles_of(s);
+        size_t image = t.down * t.across;
+        float *v = k->parts + part * k->part, *m = v + transformed(&t, s->x.blocks, 0);
+        while (next_group(&t, k->rows * part / s->parts * image, k->rows * (part + 1) / s->parts * image)) {
+            read_windows(&s->x, k->x, &t, s->pad, v);
+            multiply_group(k, &t, v, m);
+            write_tiles(&s->y, 0, s->y.blocks, m, &t, &k->finish, k->y);
         }
     }
 }
 
-static void sum_parts(void *ctx, size_t part, size_t end)
+static void backward_images(void *ctx, size_t part, size_t end)
 {
     const struct pass *k = ctx;
     const struct winograd *s = k->s;
     for (; part < end; part++) {
-        struct tiles t = tiles_of(s, &k->to);
-        size_t all = k->rows * t.down * t.across, channels = k->from.blocks;
-        float *v = k->parts + part * k->part, *g = v + transformed(&t, channels, 0),
-              *sums = g + transformed(&t, k->to.blocks, 0);
+        struct tiles t = tiles_of(s);
+        size_t image = t.down * t.across, cleared = k->rows * part / s->parts,
+               last = k->rows * (part + 1) / s->parts;
+        float *g = k->parts + part * k->part, *v = g + transformed(&t, s->y.blocks, 0),
+              *sums = v + transformed(&t, s->x.blocks, 0);
         int add = 0;
-        for (; next_group(&t, all * part / s->parts, all * (part + 1) / s->parts); add = 1) {
-            read_windows(&k->from, k->x, &t, k->pad, v);
-            read_gradients(&k->to, k->gy, &t, g);
-            for (size_t p = 0; p < POSITIONS; p++)
-                for (size_t o = 0; o < k->to.blocks; o += WIDTH) {
-                    size_t width = min_size(WIDTH, k->to.blocks - o);
-                    sum_tiles(&t, width, k->from.channels, v + transformed(&t, 0, p),
-                              g + transformed(&t, o, p), add,
-                              sums + (o * POSITIONS + p * width) * channels * MATRIX);
-                }
+        for (size_t first = cleared; next_group(&t, first * image, last * image); add = 1) {
+            read_gradients(&s->y, k->gy, &t, g);
+            if (k->gx) {
+                size_t seen = (t.first + t.count + image - 1) / image;
+                multiply_group(k, &t, g, v);
+                if (!k->add_gx) clear_images(ctx, cleared, seen); /* group by group: they stay in the cache */
+                cleared = seen;
+                add_windows(&s->x, 0, s->x.blocks, v, &t, s->pad, k->gx);
+            }
+            if (k->gw) {
+                read_windows(&s->x, k->x, &t, s->pad, v);
+                sum_group(k, &t, v, g, add, sums);
+            }
         }
-        if (!add) memset(sums, 0, POSITIONS * k->to.blocks * channels * MATRIX * sizeof *sums);
+        if (k->gw && !add) memset(sums, 0, POSITIONS * s->x.blocks * s->y.blocks * MATRIX * sizeof *sums);
     }
 }
 
@@ -182,14 +200,14 @@ static void gather_parts(void *ctx, size_t from, size_t to)
 {
     const struct pass *k = ctx;
     const struct winograd *s = k->s;
-    size_t channels = k->from.blocks;
+    size_t channels = s->x.blocks;
     for (size_t i = from; i < to; i++) {
-        size_t o = i / channels, first = o / WIDTH * WIDTH, width = min_size(WIDTH, k->to.blocks - first);
-        const float *sums = k->parts + (channels + k->to.blocks) * POSITIONS * s->group * BLOCK +
+        size_t o = i / channels, first = o / WIDTH * WIDTH, width = min_size(WIDTH, s->y.blocks - first);
+        const float *sums = k->parts + (channels + s->y.blocks) * POSITIONS * s->group * BLOCK +
                             (first * POSITIONS * channels + i % channels * width) * MATRIX +
                             (o - first) * BLOCK;
-        gather_weights(sums, s->size, block_channels(&k->from, i % channels), width, width * channels * BLOCK,
-                       s->parts, k->part, k->add, k->gw + i * s->taps * MATRIX);
+        gather_weights(sums, s->size, block_channels(&s->x, i % channels), width, width * channels * BLOCK,
+                       s->parts, k->part, k->add_gw, k->gw + i * s->taps * MATRIX);
     }
 }
 
@@ -198,27 +216,34 @@ static void gather_parts(void *ctx, size_t from, size_t to)
 static void read_part(void *ctx, size_t from, size_t to)
 {
     const struct pass *k = ctx;
+    const struct winograd *s = k->s;
     struct tiles t = k->tiles;
     t.first += from;
     t.count = to - from;
-    read_windows(&k->from, k->x, &t, k->pad, k->u + from * BLOCK);
-    if (k->gy) read_gradients(&k->to, k->gy, &t, k->u + transformed(&t, k->from.blocks, 0) + from * BLOCK);
+    if (k->y || k->gw) read_windows(&s->x, k->x, &t, s->pad, k->u + from * BLOCK);
+    if (!k->y) read_gradients(&s->y, k->gy, &t, k->u + transformed(&t, s->x.blocks, 0) + from * BLOCK);
 }
 
-static void run_outputs(void *ctx, size_t part, size_t end)
+static void multiply_outputs(void *ctx, size_t part, size_t end)
 {
     const struct pass *k = ctx;
     const struct winograd *s = k->s;
-    size_t channels = k->from.blocks, pieces = (k->to.blocks + WIDTH - 1) / WIDTH;
+    const struct tiles *t = &k->tiles;
+    const struct map *from = from_map(k), *to = to_map(k);
+    const float *v = k->u + (k->y ? 0 : transformed(t, s->x.blocks, 0));
     for (; part < end; part++) {
-        float *u = k->parts + part * k->part, *m = u + POSITIONS * WIDTH * channels * MATRIX;
-        for (size_t i = pieces * part / s->parts; i < pieces * (part + 1) / s->parts; i++) {
-            size_t o = i * WIDTH, width = min_size(WIDTH, k->to.blocks - o);
-            for (size_t c = 0; c < channels; c++) transform(k, o, c, u);
+        float *u = k->parts + part * k->part, *m = u + POSITIONS * WIDTH * from->blocks * MATRIX;
+        size_t n = pieces(to->blocks);
+        for (size_t i = n * part / s->parts; i < n * (part + 1) / s->parts; i++) {
+            size_t o = i * WIDTH, width = min_size(WIDTH, to->blocks - o);
+            for (size_t c = 0; c < from->blocks; c++) transform(k, o, c, u);
             for (size_t p = 0; p < POSITIONS; p++)
-                multiply_tiles(&k->tiles, width, k->from.channels, k->u + transformed(&k->tiles, 0, p),
-                               u + p * width * channels * MATRIX, m + transformed(&k->tiles, 0, p));
-            write_tiles(&k->to, o, width, m, &k->tiles, &k->finish, k->y);
+                multiply_tiles(t, width, from->channels, v + transformed(t, 0, p),
+                               u + p * width * from->blocks * MATRIX, m + transformed(t, 0, p));
+            if (k->y)
+                write_tiles(to, o, width, m, t, &k->finish, k->y);
+            else
+                add_windows(to, o, width, m, t, s->pad, k->gx);
         }
     }
 }
@@ -229,44 +254,67 @@ static void sum_outputs(void *ctx, size_t part, size_t end)
     const struct winograd *s = k->s;
     const struct tiles *t = &k->tiles;
     enum { RANGE = 8 };
-    size_t channels = k->from.blocks, ranges = (channels + RANGE - 1) / RANGE,
-           pieces = (k->to.blocks + WIDTH - 1) / WIDTH * ranges;
+    size_t channels = s->x.blocks, ranges = (channels + RANGE - 1) / RANGE, n = pieces(s->y.blocks) * ranges;
     for (; part < end; part++) {
         float *sums = k->parts + part * k->part;
-        for (size_t i = pieces * part / s->parts; i < pieces * (part + 1) / s->parts; i++) {
-            size_t o = i / ranges * WIDTH, width = min_size(WIDTH, k->to.blocks - o), c = i % ranges * RANGE,
-                   n = min_size(RANGE, channels - c);
+        for (size_t i = n * part / s->parts; i < n * (part + 1) / s->parts; i++) {
+            size_t o = i / ranges * WIDTH, width = min_size(WIDTH, s->y.blocks - o), c = i % ranges * RANGE,
+                   count = min_size(RANGE, channels - c);
             for (size_t p = 0; p < POSITIONS; p++)
-                sum_tiles(t, width, min_size(n * BLOCK, k->from.channels - c * BLOCK),
+                sum_tiles(t, width, min_size(count * BLOCK, s->x.channels - c * BLOCK),
                           k->u + transformed(t, c, p), k->u + transformed(t, channels + o, p), 0,
-                          sums + p * width * n * MATRIX);
-            for (size_t a = 0; a < n; a++)
+                          sums + p * width * count * MATRIX);
+            for (size_t a = 0; a < count; a++)
                 for (size_t b = 0; b < width; b++)
                     gather_weights(sums + a * width * MATRIX + b * BLOCK, s->size,
-                                   block_channels(&k->from, c + a), width, width * n * BLOCK, 1, 0,
-                                   k->add || t->first,
+                                   block_channels(&s->x, c + a), width, width * count * BLOCK, 1, 0,
+                                   k->add_gw || t->first,
                                    k->gw + ((o + b) * channels + c + a) * s->taps * MATRIX);
         }
+    }
+}
+
+static void run_outputs(struct pass *k)
+{
+    const struct winograd *s = k->s;
+    k->tiles = tiles_of(s);
+    if (k->gx && !k->add_gx) parallel_for(s->cpu, k->rows, 1, clear_images, k);
+    while (next_group(&k->tiles, 0, k->rows * k->tiles.down * k->tiles.across)) {
+        parallel_for(s->cpu, k->tiles.count, 1, read_part, k);
+        if (k->y || k->gx) parallel_for(s->cpu, s->parts, 1, multiply_outputs, k);
+        if (k->gw) parallel_for(s->cpu, s->parts, 1, sum_outputs, k);
     }
 }
 
 static void run(struct pass *k)
 {
     const struct winograd *s = k->s;
-    size_t pieces = (k->to.blocks + WIDTH - 1) / WIDTH;
-    k->tiles = tiles_of(s, &k->to);
     if (s->large) {
-        while (next_group(&k->tiles, 0, k->rows * k->tiles.down * k->tiles.across)) {
-            parallel_for(s->cpu, k->tiles.count, 1, read_part, k);
-            parallel_for(s->cpu, s->parts, 1, k->gy ? sum_outputs : run_outputs, k);
-        }
-    } else if (k->gy) {
-        parallel_for(s->cpu, s->parts, 1, sum_parts, k);
-        parallel_for(s->cpu, k->from.blocks * k->to.blocks, 1, gather_parts, k);
-    } else {
-        parallel_for(s->cpu, pieces * k->from.blocks, 1, transform_all, k);
-        parallel_for(s->cpu, s->parts, 1, run_tiles, k);
+        run_outputs(k);
+        return;
     }
+    if (k->y || k->gx)
+        parallel_for(s->cpu, pieces(to_map(k)->blocks) * from_map(k)->blocks, 1, transform_all, k);
+    parallel_for(s->cpu, s->parts, 1, k->y ? forward_images : backward_images, k);
+    if (k->gw) parallel_for(s->cpu, s->x.blocks * s->y.blocks, 1, gather_parts, k);
+}
+
+/* Numbers of a part. */
+static size_t part_of(const struct winograd *s, int gradient)
+{
+    size_t x = s->x.blocks, y = s->y.blocks, tiles = POSITIONS * s->group * BLOCK;
+    if (s->large) return WIDTH * (POSITIONS * max_size(x, y) * MATRIX + tiles);
+    return (x + y) * tiles + (gradient ? POSITIONS * x * y * MATRIX : 0);
+}
+
+static struct pass pass_of(const struct winograd *s, size_t rows, const void *w, int gradient, void *scratch)
+{
+    return (struct pass){ .s = s,
+                          .rows = rows,
+                          .w = w,
+                          .u = scratch_at(scratch, s->at_u),
+                          .parts = scratch_at(scratch, s->at_parts),
+                          .part = part_of(s, gradient) };
 }
 
 /* x in blocks of channels. */
@@ -278,75 +326,32 @@ static const float *blocked(const struct winograd *s, size_t rows, const void *x
     return to;
 }
 
-static struct pass pass_of(const struct winograd *s, size_t rows, void *scratch)
-{
-    struct pass k = { .s = s,
-                      .from = s->x,
-                      .to = s->y,
-                      .pad = s->pad,
-                      .rows = rows,
-                      .u = scratch_at(scratch, s->at_u),
-                      .parts = scratch_at(scratch, s->at_parts) };
-    return k;
-}
-
-/* Numbers of a part, and before the parts. */
-static size_t part_of(const struct winograd *s, size_t from, size_t to, int gradient)
-{
-    size_t tiles = POSITIONS * s->group * BLOCK;
-    if (!s->large) return (from + to) * tiles + (gradient ? POSITIONS * from * to * MATRIX : 0);
-    return WIDTH * (POSITIONS * from * MATRIX + (gradient ? 0 : tiles));
-}
-
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
                    const real *bias, void *y)
 {
     const struct winograd *s = p->self;
-    struct pass k = pass_of(s, s->rows, context->scratch);
+    struct pass k = pass_of(s, s->rows, w, 0, context->scratch);
     k.x = blocked(s, s->rows, x, context->scratch);
-    k.w = w;
     k.y = y;
-    k.finish = (struct finish){ bias, s->act, 0 };
-    k.part = part_of(s, k.from.blocks, k.to.blocks, 0);
+    k.finish = (struct finish){ bias, s->act };
     run(&k);
     if (act_apply(s->act, 0) != 0) format_pad(s->cpu, &s->out, s->rows, y);
     return OK;
-}
-
-static void backward_x(const struct winograd *s, const void *w, const void *gy, void *gx, void *scratch)
-{
-    struct pass k = pass_of(s, s->rows_back, scratch);
-    k.from = s->y;
-    k.to = s->x;
-    if (!s->scatter) k.pad = s->size - 1 - s->pad;
-    k.x = gy;
-    k.w = w;
-    k.exchanged = 1;
-    k.y = s->reorder ? scratch_at(scratch, s->at_x) : gx;
-    k.finish.add = s->add_gx && !s->reorder;
-    k.part = part_of(s, k.from.blocks, k.to.blocks, 0);
-    run(&k);
-    if (s->reorder) format_reorder(s->cpu, s->rows_back, &s->blocked, k.y, &s->in, gx, s->add_gx);
-}
-
-static void backward_w(const struct winograd *s, const void *x, const void *gy, void *gw, int add,
-                       void *scratch)
-{
-    struct pass k = pass_of(s, s->rows_back, scratch);
-    k.x = blocked(s, s->rows_back, x, scratch);
-    k.gy = gy;
-    k.gw = gw;
-    k.add = add;
-    k.part = part_of(s, k.from.blocks, k.to.blocks, 1);
-    run(&k);
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
                     const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct winograd *s = p->self;
-    if (gx) backward_x(s, w, gy, gx, context->scratch);
-    if (gw) backward_w(s, x, gy, gw, context->add, context->scratch);
+    struct pass k = pass_of(s, s->rows_back, w, gw != NULL, context->scratch);
+    k.gy = gy;
+    if (gx) k.gx = s->reorder ? scratch_at(context->scratch, s->at_gx) : gx;
+    k.add_gx = s->add_gx && !s->reorder;
+    if (gw) k.x = blocked(s, s->rows_back, x, context->scratch);
+    k.gw = gw;
+    k.add_gw = context->add;
+    if (gx || gw) run(&k);
+    if (gx && s->reorder) format_reorder(s->cpu, s->rows_back, &s->blocked, k.gx, &s->in, gx, s->add_gx);
     if (gbias) format_channel_sums(s->cpu, s->rows_back, &s->out, gy, gbias, context->add);
     return OK;
 }
@@ -404,14 +409,13 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                             .y = map_of(out->shape),
                             .size = (size_t)d->size,
                             .taps = (size_t)(d->size * d->size),
-                            .scatter = d->size == 5,
                             .pad = (size_t)d->pad,
                             .rows = (size_t)in.n,
                             .rows_back = d->train ? (size_t)d->rows_back : 0,
                             .add_gx = d->add_gx,
                             .act = d->train ? ACT_LINEAR : d->act,
                             .parts = (size_t)cpu_of(be)->threads };
-    size_t x = s->x.blocks, y = s->y.blocks, most = max_size(x, y), bytes;
+    size_t x = s->x.blocks, y = s->y.blocks, bytes;
     if (mem_mul(x * y, (s->parts + 1) * POSITIONS * MATRIX * sizeof(float), &bytes))
         return fail(e, E_MEM, "%d x %d x %d x %d weights do not fit into memory", out->shape.c, in.c, d->size,
                     d->size);
@@ -419,11 +423,13 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     s->group = s->large ? LARGE_GROUP * s->parts : GROUP;
     p->fused = s->act == d->act;
     p->weight_bytes = s->taps * x * y * MATRIX * sizeof(float);
-    if (s->reorder) s->at_x = scratch_reserve(&p->scratch_bytes, s->rows * s->blocked.row * sizeof(float));
+    if (s->reorder) {
+        s->at_x = scratch_reserve(&p->scratch_bytes, s->rows * s->blocked.row * sizeof(float));
+        s->at_gx = scratch_reserve(&p->scratch_bytes, s->rows_back * s->blocked.row * sizeof(float));
+    }
     size_t shared = s->large ? (x + y) * s->group * BLOCK : x * y * MATRIX;
     s->at_u = scratch_reserve(&p->scratch_bytes, POSITIONS * shared * sizeof(float));
-    size_t part = max_size(part_of(s, x, y, 1), part_of(s, most, most, 0));
-    s->at_parts = scratch_reserve(&p->scratch_bytes, s->parts * part * sizeof(float));
+    s->at_parts = scratch_reserve(&p->scratch_bytes, s->parts * part_of(s, d->train) * sizeof(float));
     return OK;
 }
 

@@ -53,19 +53,18 @@ void read_gradients(const struct map *, const float *gy, const struct tiles *, f
 struct finish {
     const float *bias; /* or NULL */
     enum act act;
-    int add; /* to what is there */
 };
 /* Back to tiles of the result: `count` blocks from `first` on, of which alone `from` has numbers. */
 void write_tiles(const struct map *, size_t first, size_t count, const float *from, const struct tiles *,
                  const struct finish *, float *y);
 
 /* Adds what is for the pixels of 6x6 windows to them: the adjoint of read_windows. */
-void add_windows(const struct map *, const float *from, const struct tiles *, size_t pad, float *x);
+void add_windows(const struct map *, size_t first, size_t count, const float *from, const struct tiles *,
+                 size_t pad, float *x);
 
-/* A block of size x size weights; exchanged: outputs and channels are; turned: and taps turned round. From
+/* A block of size x size weights; exchanged: outputs and channels are. From
  * channel to channel u has `step` vectors, from position to position `apart`. */
-void transform_weights(const float *w, size_t size, int exchanged, int turned, float *u, size_t step,
-                       size_t apart);
+void transform_weights(const float *w, size_t size, int exchanged, float *u, size_t step, size_t apart);
 /* Their gradient, zero behind so many channels, from sums that lie so in several parts, `far` numbers from
  * one another. */
 void gather_weights(const float *sums, size_t size, size_t channels, size_t step, size_t apart, size_t parts,

@@ -39,8 +39,9 @@ INLINE void multiply(const size_t tiles, const size_t width, size_t channels, si
     CASE(2, width)                                                                                           \
     CASE(3, width)                                                                                           \
     CASE(4, width)                                                                                           \
-    CASE(5, width) CASE(6, width) CASE(7, width) CASE(8, width) CASE(9, width) CASE(10, width)               \
-        CASE(11, width) CASE(12, width) CASE(13, width) CASE(14, width)
+    CASE(5, width)                                                                                           \
+    CASE(6, width) CASE(7, width) CASE(8, width) CASE(9, width) CASE(10, width) CASE(11, width)              \
+        CASE(12, width) CASE(13, width) CASE(14, width)
 
 CPU_CLONES static void multiply_1(size_t tiles, size_t channels, size_t apart, const float *v, const float *u,
                                   int add, float *m)

@@ -190,7 +190,7 @@ INLINE void write_size(const struct map *m, size_t first, size_t count, const fl
                 float *y = image + ((p.y + r) * m->w + p.x) * BLOCK;
                 for (size_t c = 0; c < w; c++) {
                     lanes *pixel = (lanes *)y + c;
-                    *pixel = out[r][c] + (f->add ? *pixel : bias);
+                    *pixel = out[r][c] + bias;
                 }
                 act_map(f->act, w * BLOCK, y, y);
             }
@@ -207,13 +207,13 @@ CPU_CLONES static void write(const struct map *m, size_t first, size_t count, co
         write_size(m, first, count, from, t, 2, f, data);
 }
 
-CPU_CLONES static void scatter(const struct map *m, const float *from, const struct tiles *t, size_t pad,
-                               float *data)
+CPU_CLONES static void scatter(const struct map *m, size_t first_block, size_t count, const float *from,
+                               const struct tiles *t, size_t pad, float *data)
 {
-    for (size_t block = 0; block < m->blocks; block++)
+    for (size_t block = first_block; block < first_block + count; block++)
         for (size_t i = 0; i < t->count; i++) {
             struct place p = place_of(t, i);
-            const lanes *in = (const lanes *)(from + transformed(t, block, 0)) + i;
+            const lanes *in = (const lanes *)(from + transformed(t, block - first_block, 0)) + i;
             lanes half[WINDOW][WINDOW], out[WINDOW][WINDOW];
             for (size_t r = 0; r < WINDOW; r++)
                 window_6(in + r * WINDOW * t->capacity, t->capacity, half[r], 1);
@@ -239,9 +239,10 @@ void read_gradients(const struct map *m, const float *gy, const struct tiles *t,
     gradients(m, gy, t, to);
 }
 
-void add_windows(const struct map *m, const float *from, const struct tiles *t, size_t pad, float *x)
+void add_windows(const struct map *m, size_t first, size_t count, const float *from, const struct tiles *t,
+                 size_t pad, float *x)
 {
-    scatter(m, from, t, pad, x);
+    scatter(m, first, count, from, t, pad, x);
 }
 
 void write_tiles(const struct map *m, size_t first, size_t count, const float *from, const struct tiles *t,
@@ -307,11 +308,11 @@ CPU_CLONES static void gather(const float *sums, size_t size, size_t channels, s
 
 /* Outputs and channels exchanged: merging row i with row i + 8, element by element, four times over
  * transposes 16x16. */
-CPU_CLONES static void exchange(const float *w, size_t taps, int turned, float *to)
+CPU_CLONES static void exchange(const float *w, size_t taps, float *to)
 {
     for (size_t tap = 0; tap < taps; tap++) {
         lanes rows[2][BLOCK];
-        memcpy(rows[0], w + (turned ? taps - 1 - tap : tap) * MATRIX, sizeof *rows);
+        memcpy(rows[0], w + tap * MATRIX, sizeof *rows);
         for (size_t round = 0; round < 4; round++)
             for (size_t i = 0; i < BLOCK / 2; i++) {
                 lanes a = rows[round % 2][i], b = rows[round % 2][i + BLOCK / 2],
@@ -323,11 +324,10 @@ CPU_CLONES static void exchange(const float *w, size_t taps, int turned, float *
     }
 }
 
-void transform_weights(const float *w, size_t size, int exchanged, int turned, float *u, size_t step,
-                       size_t apart)
+void transform_weights(const float *w, size_t size, int exchanged, float *u, size_t step, size_t apart)
 {
     float other[MOST_TAPS * MATRIX];
-    if (exchanged) exchange(w, size * size, turned, other);
+    if (exchanged) exchange(w, size * size, other);
     spread(exchanged ? other : w, size, u, step, apart);
 }
 
