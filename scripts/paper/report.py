@@ -15,6 +15,7 @@ from paper.tables import RECIPES, SCALES, Cell, Table
 COLUMNS = ("table", "scale", "recipe", "cell", "seed", "commit", "started", "iterations", "seconds", "test_top1",
            "test_ce", "compactness", "same_distance", "holdout_top1", "holdout_ce", "holdout_compactness", "train_ce",
            "collapsed", "step_seconds", "cfg", "cfg_hash", "set", "data")
+DATA_KEYS = ("train_limit", "holdout")  # in the column data
 ACCURACY_HEAD = ("", "seeds", "top-1, %", "CE", "paper: top-1, CE", "holdout: top-1, %", "holdout: CE", "compactness",
                  "collapsed")
 TIME_HEAD = ("", "seeds", "ms a step", "against baseline", "paper")
@@ -203,7 +204,7 @@ def record(result: dict) -> dict:
             "holdout_compactness": held.get("compactness"), "train_ce": f"{result['train_ce']:.6f}",
             "collapsed": int(result["collapsed"]), "step_seconds": result["step_seconds"], "cfg": settings["cfg"],
             "cfg_hash": settings["cfg_hash"], "set": " ".join(settings["set"]),
-            "data": " ".join(f"{k}={v}" for k, v in settings["data"].items() if k in ("train_limit", "holdout"))}
+            "data": " ".join(f"{k}={v}" for k, v in settings["data"].items() if k in DATA_KEYS)}
 
 
 def as_csv(found: list[Group]) -> str:

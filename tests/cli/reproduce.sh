@@ -35,7 +35,7 @@ for c in list run report; do
     check "$c --help" reproduce "$c" --help
 done
 reproduce list >list.out
-for t in fmnist kmnist lenet cifar10 stl10 cifar100 lambda resnet101 imagenet time; do
+for t in fmnist kmnist lenet cifar10 stl10 cifar100 lambda recipe scarce resnet101 imagenet time; do
     check "list: $t" grep -q "^$t: " list.out
 done
 reproduce run fmnist --dry-run --seeds 2 --results none >dry.out
@@ -49,6 +49,8 @@ check "recipe paper: no warm-up" grep -q 'itra.warmup=0 ' paper.out
 check "recipe paper: its rate, and drop after 20 epochs" grep -q 'learning_rate=.01 .*net.steps=667 ' paper.out
 reproduce run resnet101 --scale full --dry-run --results none --only '*batch100' --seeds 1 >batch.out
 check "half the batch, twice the steps" grep -q 'batch=100 .*steps=25000,50000 .*max_batches=75000' batch.out
+reproduce run scarce --dry-run --results none --only n500-baseline --seeds 1 >scarce.out
+check "few images: 90 epochs of 500" grep -q 'net.steps=120,240 .*max_batches=300' scarce.out
 says() { # says TEXT COMMAND...: fails with that in its one line on stderr
     local text=$1
     shift
