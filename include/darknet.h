@@ -161,12 +161,13 @@ int dn_read_image(const char *path, int channels, int orient, int *height, int *
                   dn_error *);
 void dn_free(void *); /* accepts NULL */
 
-/* Class probabilities of n images (n >= 0, any number): prob gets n x dn_classes floats, row by row. */
+/* Class probabilities of n images (n >= 0, any number): prob gets n x dn_classes floats, row by row.
+ * DN_NUMBER: some are not finite, so an image has such numbers, or the weights have grown too large or are of
+ * another cfg. */
 int dn_predict(dn_net *, const float *images, int n, float *prob, dn_error *);
 
 /* dn_prepare_file, then dn_predict, of n files: the numbers of `darknet classifier predict`. The first file
- * that cannot be read ends it. DN_NUMBER: probabilities are not finite, so the weights have grown too large
- * or are of another cfg. */
+ * that cannot be read ends it. */
 int dn_predict_files(dn_net *, const char *const *paths, int n, float *prob, dn_error *);
 
 /* index gets the k most probable of `classes` classes, the most probable first; of equal ones the first. */
@@ -253,8 +254,20 @@ typedef struct {
  * DN_FORMAT: the .data file or what it names; DN_NUMBER: loss, gradients or weights are not finite. */
 int dn_train(dn_net *, const char *data, const dn_training *, dn_error *);
 
-/* Tells how well the net does on the validation images of a .data file, as `darknet classifier valid`. */
-int dn_validate(dn_net *, const char *data, dn_score *, dn_error *);
+/* All zero, or NULL in its place, is fine. */
+typedef struct {
+    int workers; /* threads that read images; 0: one per core, at most 16 */
+    void *ctx;   /* the first argument of: */
+    /* Called for each image in the order of the list, in the calling thread, with its class and its
+     * dn_classes probabilities, NULL if it could not be read. Must not use the net. Not 0: the pass ends with
+     * this mini-batch. */
+    int (*image)(void *ctx, int label, const float *prob);
+} dn_validation;
+
+/* Tells how well the net does on the validation images of a .data file, or on those that were looked at, as
+ * `darknet classifier valid`. DN_CFG, DN_FILE, DN_FORMAT: the file or what it names, also when no image could
+ * be read; DN_NUMBER: a probability is not finite. */
+int dn_validate(dn_net *, const char *data, const dn_validation *, dn_score *, dn_error *);
 
 #if defined __GNUC__
 #pragma GCC visibility pop

@@ -1,5 +1,5 @@
 /* Images to rows of the net's input, and rows to what the net says of them. */
-#include <string.h>
+#include <math.h>
 #include "api/handle.h"
 #include "core/mem.h"
 #include "data/decoder.h"
@@ -144,11 +144,23 @@ static int infer(struct dn_net *d, int layer, const float *x, int n, float *feat
     return OK;
 }
 
+static int check_finite(const float *prob, int n, int classes, struct err *e)
+{
+    for (size_t k = 0; k < (size_t)n * (size_t)classes; k++)
+        if (!isfinite(prob[k]))
+            return fail(e, E_NUMBER,
+                        "image %zu: a probability is not a number: expected an image of finite numbers, and "
+                        "weights that have not grown too large and belong to this cfg",
+                        k / (size_t)classes);
+    return OK;
+}
+
 static int predict(dn_net *d, const float *x, int n, float *prob, struct err *e)
 {
     TRY(begin(d, "dn_predict", (x && prob) || !n, e));
     if (n < 0) return fail(e, E_ARG, "dn_predict: %d images", n);
-    return infer(d, -1, x, n, NULL, NULL, prob, e);
+    TRY(infer(d, -1, x, n, NULL, NULL, prob, e));
+    return check_finite(prob, n, d->net->classes, e);
 }
 
 int dn_predict(dn_net *d, const float *images, int n, float *prob, dn_error *error)
@@ -162,7 +174,7 @@ static int predict_pass(dn_net *d, const char *const *path, int n, float *x, flo
     const size_t image = image_size(d), classes = (size_t)d->net->classes;
     for (int i = 0; i < n; i++)
         TRY(prepare_encoded(d, "dn_predict_files", path[i], NULL, 0, x + (size_t)i * image, e));
-    TRY(predict(d, x, n, prob, e));
+    TRY(infer(d, -1, x, n, NULL, NULL, prob, e));
     for (int i = 0; i < n; i++)
         TRY(eval_check(prob + (size_t)i * classes, d->net->classes, d->net->cfg->path, e));
     return OK;
@@ -211,6 +223,7 @@ static int features(dn_net *d, int layer, const float *x, int n, float *to, floa
     real *row = mem_alloc((size_t)rows * (size_t)dn_feature_size(d, layer), sizeof *row);
     if (!row) return fail(e, E_MEM, "not enough memory for the features of %d images", rows);
     int rc = infer(d, layer, x, n, to, row, prob, e);
+    if (!rc && prob) rc = check_finite(prob, n, d->net->classes, e);
     mem_free(row);
     return rc;
 }

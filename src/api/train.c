@@ -93,6 +93,12 @@ static int run(struct training *t, const struct images *i, struct err *e)
     return trainer_run(t->net->net, i->data, i->train, i->valid, &o, &hooks, e);
 }
 
+static int check_workers(const char *function, int workers, struct err *e)
+{
+    if (workers >= 0 && workers <= MOST_THREADS) return OK;
+    return fail(e, E_ARG, "%s: workers=%d: expected 0..%d", function, workers, MOST_THREADS);
+}
+
 static int train(dn_net *d, const char *data, const dn_training *asked, struct err *e)
 {
     struct training t = { .t = asked, .net = d };
@@ -101,8 +107,7 @@ static int train(dn_net *d, const char *data, const dn_training *asked, struct e
     if (!data) return fail(e, E_ARG, "dn_train: no data file given (NULL)");
     if (!d->train)
         return fail(e, E_ARG, "dn_train: the net was opened for inference: set train in dn_options");
-    if (asked->workers < 0 || asked->workers > MOST_THREADS)
-        return fail(e, E_ARG, "dn_train: workers=%d: expected 0..%d", asked->workers, MOST_THREADS);
+    TRY(check_workers("dn_train", asked->workers, e));
     int rc = open_images(&i, d, data, 1, e);
     if (!rc) rc = run(&t, &i, e);
     d->part = 0;
@@ -118,16 +123,27 @@ int dn_train(dn_net *d, const char *data, const dn_training *asked, dn_error *er
     return give(train(d, data, asked ? asked : &defaults, &e), &e, error);
 }
 
-static int validate(dn_net *d, const char *data, dn_score *score, struct err *e)
+static int on_image(void *ctx, int sample, int label, const float *prob, int classes, struct err *e)
+{
+    const dn_validation *asked = ctx;
+    (void)sample, (void)classes, (void)e;
+    return asked->image(asked->ctx, label, prob) ? 1 : OK;
+}
+
+static int validate(dn_net *d, const char *data, const dn_validation *asked, dn_score *score, struct err *e)
 {
     struct images i = { 0 };
     struct program *program;
     struct valid_line l = { 0 };
     TRY(begin(d, "dn_validate", data && score, e));
+    TRY(check_workers("dn_validate", asked->workers, e));
     TRY(open_inference(d, d->rows, -1, &program, e));
     int rc = open_images(&i, d, data, 0, e);
     if (!rc) {
-        const struct eval_options o = { .workers = setup_workers(0), .top = top_of(&i, d) };
+        const struct eval_options o = { .workers = setup_workers(asked->workers),
+                                        .top = top_of(&i, d),
+                                        .per_image = asked->image ? on_image : NULL,
+                                        .ctx = (void *)asked };
         rc = evaluate(d->net, program, i.valid, &o, &l, e);
     }
     if (!rc) *score = score_of(&l);
@@ -135,8 +151,9 @@ static int validate(dn_net *d, const char *data, dn_score *score, struct err *e)
     return rc;
 }
 
-int dn_validate(dn_net *d, const char *data, dn_score *score, dn_error *error)
+int dn_validate(dn_net *d, const char *data, const dn_validation *asked, dn_score *score, dn_error *error)
 {
+    const dn_validation defaults = { 0 };
     struct err e = { 0 };
-    return give(validate(d, data, score, &e), &e, error);
+    return give(validate(d, data, asked ? asked : &defaults, score, &e), &e, error);
 }

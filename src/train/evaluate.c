@@ -23,6 +23,7 @@ struct evaluation {
     real *features; /* rows x size, or NULL */
     struct sample sample;
     int images, unreadable;
+    int ending; /* per_image wants no more */
     uint64_t right1, rightk;
     double ce; /* sum over the readable images */
 };
@@ -120,7 +121,10 @@ static int count_image(struct evaluation *v, int sample, int label, const float 
     v->unreadable += !p;
     v->right1 += rank == 0;
     v->rightk += rank < v->o->top;
-    return v->o->per_image ? v->o->per_image(v->o->ctx, sample, label, p, v->classes, e) : OK;
+    if (!v->o->per_image) return OK;
+    int rc = v->o->per_image(v->o->ctx, sample, label, p, v->classes, e);
+    v->ending |= rc > 0;
+    return rc < 0 ? rc : OK;
 }
 
 static int take_features(struct evaluation *v, const struct batch *b, int n, struct err *e)
@@ -177,7 +181,7 @@ static int evaluate_batch(struct evaluation *v, const struct batch *b, struct er
 
 static int evaluate_all(struct evaluation *v, struct err *e)
 {
-    for (;;) {
+    while (!v->ending) {
         const struct batch *b;
         TRY(loader_next(v->loader, &b, e));
         if (!b) return OK;
@@ -185,6 +189,7 @@ static int evaluate_all(struct evaluation *v, struct err *e)
         loader_release(v->loader, b);
         if (rc) return rc;
     }
+    return OK;
 }
 
 static int measure_compactness(const struct evaluation *v, struct valid_line *l, struct err *e)

@@ -17,8 +17,8 @@ struct valid_line {
  * and per_feature is NULL, compactness is measured over a fixed, seeded sample of 2000 images. Unreadable
  * images count as wrong, and are left out of the mean CE; none readable, or a probability that is not finite,
  * is an error. per_image (may be NULL) sees the probabilities of every image in order, or NULL for one that
- * could not be read, and ends the pass by returning an error. Fills all of valid_line but iteration, epoch
- * and best. */
+ * could not be read, and ends the pass by returning an error, or, without one, with this mini-batch by
+ * returning a positive number. Fills all of valid_line but iteration, epoch and best. */
 struct eval_options {
     int workers, top;
     enum view view; /* VIEW_CENTER: VIEW_LETTERBOX where the cfg has letter_box=1 */

@@ -216,6 +216,28 @@ class Training(unittest.TestCase):
             self.assertLess(net.seen, 120)
 
 
+    def test_validation_shows_each_image(self):
+        def interrupt(*_):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        seen = []
+        with mini() as net:
+            score = net.validate("mini.data", lambda *image: seen.append(image), workers=2)
+            self.assertEqual((score, score.images), (net.validate("mini.data"), 6))
+            self.assertEqual([label for label, _ in seen], [0, 1, 2] * 2)
+            with mini(view="center") as centered:
+                said = centered.predict(Path("valid.list").read_text().split())
+            np.testing.assert_allclose([row for _, row in seen], said, atol=1e-6)
+            self.assertEqual(score.top1, np.mean([row.argmax() == label for label, row in seen]))
+            self.assertEqual(net.validate("mini.data", lambda *_: True).images, 3)
+            self.assertRaises(KeyboardInterrupt, net.validate, "mini.data", interrupt)
+            self.assertRaises(RuntimeError, net.validate, "mini.data", lambda *_: net.predict(PATHS))
+            Path("valid.bad").write_text(Path("valid.list").read_text() + f"{os.getcwd()}/img/none_cow.ppm\n")
+            Path("bad.data").write_text(Path("mini.data").read_text().replace("valid.list", "valid.bad"))
+            self.assertEqual(net.validate("bad.data", lambda label, row: seen.append((label, row))).unreadable, 1)
+            self.assertEqual(seen[-1], (2, None))
+
+
 class Warnings(unittest.TestCase):
     def test_are_logged(self):
         Path("odd.cfg").write_text(Path(CFG).read_text().replace("[net]", "[net]\nlearning_rat=1"))
@@ -283,6 +305,7 @@ class Errors(unittest.TestCase):
         self.refused(DarknetError, "none.data", net.train, "none.data")
         self.refused(DarknetError, "none.data", net.validate, "none.data")
         self.refused(DarknetError, "workers=-1", net.train, "mini.data", workers=-1)
+        self.refused(DarknetError, "workers=-1", net.validate, "mini.data", workers=-1)
         self.refused(DarknetError, "none.state", net.train, "mini.data", resume="none.state")
         self.refused(ValueError, "seen=-1", setattr, net, "seen", -1)
         self.refused(DarknetError, "set train", mini().step, images, [0, 1, 2])
@@ -340,7 +363,7 @@ class Library(unittest.TestCase):
         self.assertEqual(ours, said)
 
 
-STRUCTURES = {name.lower(): getattr(_library, name) for name in "Error Options Param Batch Stats Progress Score Training".split()}
+STRUCTURES = {name.lower(): getattr(_library, name) for name in "Error Options Param Batch Stats Progress Score Training Validation".split()}
 
 if __name__ == "__main__":
     logging.getLogger("darknet_itra").addHandler(logging.NullHandler())

@@ -390,6 +390,124 @@ static void the_best_come_first(void **state)
     dn_top(p, 0, 1, best);
 }
 
+struct seen {
+    int n, stop, unreadable, label[8];
+    float prob[8][CLASSES];
+};
+
+static int look(void *ctx, int image_label, const float *prob)
+{
+    struct seen *v = ctx;
+    assert_in_range(v->n, 0, 7);
+    v->label[v->n] = image_label;
+    v->unreadable += !prob;
+    if (prob) memcpy(v->prob[v->n], prob, sizeof v->prob[0]);
+    return ++v->n == v->stop;
+}
+
+/* Seven images of three classes, one of them unreadable, three at once. */
+static void validation_shows_each_image(void **state)
+{
+    dn_error e;
+    dn_net *n;
+    dn_score s;
+    char list[1000] = "", data[300];
+    (void)state;
+    put("colour.cfg", colour_cfg);
+    for (int i = 0; i < 7; i++) {
+        char name[20], text[40];
+        snprintf(name, sizeof name, "%d_%c.ppm", i, "xyz"[i % 3]);
+        snprintf(text, sizeof text, "P6 1 1 255\n%c%c%c", 30 * i + 1, 200 - 9 * i, i + 1);
+        put(name, i == 4 ? "none" : text);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s\n", path(name));
+    }
+    put("list", list);
+    put("names", "_x\n_y\n_z\n");
+    snprintf(data, sizeof data, "classes=3\nvalid=%s\nlabels=%s\n", path("list"), path("names"));
+    put("seven.data", data);
+    const dn_options as_valid = { .view = DN_CENTER };
+    ok(dn_open(&n, path("colour.cfg"), &as_valid, &e));
+    for (int stop = 0; stop < 8; stop += 2) {
+        struct seen v = { .stop = stop };
+        const dn_validation asked = { .workers = 2, .ctx = &v, .image = look };
+        ok(dn_validate(n, path("seven.data"), &asked, &s, &e));
+        assert_int_equal(v.n, stop ? (stop + 2) / 3 * 3 : 7); /* to the end of the mini-batch */
+        assert_int_equal(s.images, v.n);
+        assert_int_equal(s.unreadable, v.n > 4);
+        assert_int_equal(v.unreadable, s.unreadable);
+        double right = 0, ce = 0;
+        for (int i = 0; i < v.n; i++) {
+            float x[COLOUR], p[CLASSES];
+            char name[20];
+            int best;
+            assert_int_equal(v.label[i], i % 3);
+            if (i == 4) continue;
+            snprintf(name, sizeof name, "%d_%c.ppm", i, "xyz"[i % 3]);
+            ok(dn_prepare_file(n, path(name), x, &e));
+            ok(dn_predict(n, x, 1, p, &e));
+            for (int k = 0; k < CLASSES; k++) assert_true(fabsf(p[k] - v.prob[i][k]) < 1e-6f);
+            dn_top(p, CLASSES, 1, &best);
+            right += best == i % 3;
+            ce -= log(p[i % 3]);
+        }
+        assert_true(fabs(s.top1 - right / v.n) < 1e-9);
+        assert_true(fabs(s.ce - ce / (v.n - v.unreadable)) < 1e-5);
+    }
+    dn_close(n);
+}
+
+static void read_images_and_scales(void **state)
+{
+    dn_error e;
+    dn_net *n;
+    int h = 0, w = 0;
+    uint8_t *pixels = NULL;
+    float x[2 * COLOUR], maps[2 * 4 * 24];
+    (void)state;
+    put("a.ppm", "P6 2 1 255\nabcdef");
+    ok(dn_read_image(path("a.ppm"), 3, 0, &h, &w, &pixels, &e));
+    assert_true(h == 1 && w == 2);
+    assert_memory_equal(pixels, "abcdef", 6);
+    dn_free(pixels);
+    ok(dn_read_image(path("a.ppm"), 1, 0, &h, &w, &pixels, &e));
+    assert_in_range(pixels[0], 'a', 'c');
+    assert_in_range(pixels[1], 'd', 'f');
+    dn_free(pixels);
+    dn_free(NULL);
+    refused(dn_read_image(path("a.ppm"), 2, 0, &h, &w, &pixels, &e), DN_ARG, "2");
+    refused(dn_read_image(path("no.ppm"), 3, 0, &h, &w, &pixels, &e), DN_FILE, "no.ppm");
+    refused(dn_read_image(path("a.ppm"), 3, 0, &h, NULL, &pixels, &e), DN_ARG, "NULL");
+
+    put("colour.cfg", colour_cfg);
+    ok(dn_open(&n, path("colour.cfg"), NULL, &e));
+    for (int i = 0; i < 2 * COLOUR; i++) x[i] = 1;
+    ok(dn_normalise(n, x, 2, &e));
+    for (int i = 0; i < 2 * COLOUR; i++) /* (1 - mean) / std, planes of 24 */
+        assert_true(fabsf(x[i] - (.5f + .1f * (float)(i / 24 % 3)) / .5f) < 1e-6f);
+    refused(dn_normalise(n, x, -1, &e), DN_ARG, "-1 images");
+    refused(dn_normalise(n, NULL, 1, &e), DN_ARG, "NULL");
+    refused(dn_normalise(NULL, x, 1, &e), DN_ARG, "no net");
+    float large[4 * 3 * 9], p[2 * 3];
+    for (int i = 0; i < 4 * 3 * 9; i++) large[i] = 1;
+    ok(dn_set_param(n, dn_find_param(n, "0.convolutional.weights", &e), large, &e));
+    for (int i = 0; i < 4 * 3; i++) large[i] = 3e38f;
+    ok(dn_set_param(n, dn_find_param(n, "2.connected.weights", &e), large, &e));
+    for (int i = 0; i < COLOUR; i++) x[i] = 0; /* the first image has nothing to multiply */
+    refused(dn_predict(n, x, 2, p, &e), DN_NUMBER, "image 1: a probability is not a number");
+    refused(dn_features(n, 0, x, 2, maps, p, &e), DN_NUMBER, "image 1");
+    ok(dn_features(n, 0, x, 2, maps, NULL, &e));
+    ok(dn_predict(n, x, 1, p, &e));
+    dn_close(n);
+    ok(dn_open(&n, path("a.cfg"), NULL, &e));
+    x[0] = .25f;
+    ok(dn_normalise(n, x, 1, &e));
+    assert_true(x[0] == .25f); /* the cfg has no mean */
+    ok(dn_set_seen(n, 1234567890123, &e));
+    assert_true(dn_seen(n) == 1234567890123);
+    refused(dn_set_seen(NULL, 1, &e), DN_ARG, "dn_set_seen");
+    dn_close(n);
+}
+
 /* The numbers of one net, set one by one into another, make it the same; in the order and shapes of the file.
  */
 static void parameters_by_name(void **state)
@@ -470,11 +588,13 @@ static void data_files_are_checked(void **state)
     put("none.data", "classes=3\ntrain=no/such.list\nlabels=no.list\n");
     const dn_options train = { .train = 1 };
     const dn_training many = { .workers = -1 };
+    const dn_validation few = { .workers = -2 };
     ok(dn_open(&n, path("colour.cfg"), NULL, &e));
     refused(dn_train(n, path("none.data"), NULL, &e), DN_ARG, "opened for inference");
     put("three.data", "classes=3\ntrain=t\n");
-    refused(dn_validate(n, path("three.data"), &s, &e), DN_CFG, "no valid=");
-    refused(dn_validate(n, path("none.data"), NULL, &e), DN_ARG, "NULL");
+    refused(dn_validate(n, path("three.data"), NULL, &s, &e), DN_CFG, "no valid=");
+    refused(dn_validate(n, path("none.data"), NULL, NULL, &e), DN_ARG, "NULL");
+    refused(dn_validate(n, path("none.data"), &few, &s, &e), DN_ARG, "dn_validate: workers=-2");
     dn_close(n);
     ok(dn_open(&n, path("colour.cfg"), &train, &e));
     refused(dn_train(n, path("four.data"), NULL, &e), DN_CFG, "classes=4");
@@ -515,7 +635,8 @@ int main(void)
         cmocka_unit_test(errors_come_back_as_text), cmocka_unit_test(loss_without_bounds_is_an_error),
         cmocka_unit_test(images_of_every_kind),     cmocka_unit_test(the_best_come_first),
         cmocka_unit_test(parameters_by_name),       cmocka_unit_test(data_files_are_checked),
-        cmocka_unit_test(null_handles_are_fine),
+        cmocka_unit_test(null_handles_are_fine),    cmocka_unit_test(validation_shows_each_image),
+        cmocka_unit_test(read_images_and_scales),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,6 +6,7 @@ import os
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 VERSION = "0.1.0"  # of the header
 SONAME = "libdarknet-itra.so.0"
@@ -26,12 +27,12 @@ class Code(IntEnum):
 class DarknetError(Exception):
     """What the library cannot do. `code` says what kind of error it is, str() in one line what was found and expected."""
 
-    def __init__(self, code: int, message: str):
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(code, message)
         self.code = Code(code)
 
     def __str__(self) -> str:
-        return self.args[1]
+        return str(self.args[1])
 
 
 # ---- structures, each named as there without dn_ ----
@@ -81,6 +82,13 @@ ON_VALIDATION = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Score))
 class Training(Structure):
     _fields_ = [("name", c_char_p), ("backup", c_char_p), ("resume", c_char_p), ("workers", c_int), ("ctx", c_void_p),
                 ("iteration", ON_ITERATION), ("validation", ON_VALIDATION)]
+
+
+ON_IMAGE = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, POINTER(c_float))
+
+
+class Validation(Structure):
+    _fields_ = [("workers", c_int), ("ctx", c_void_p), ("image", ON_IMAGE)]
 
 
 # ---- functions ----
@@ -133,7 +141,7 @@ for _function, _result, *_arguments in [
     (lib.dn_rows, c_int, _NET, POINTER(c_int)),
     (lib.dn_step, c_int, _NET, POINTER(Batch), POINTER(Stats), _ERROR),
     (lib.dn_train, c_int, _NET, c_char_p, POINTER(Training), _ERROR),
-    (lib.dn_validate, c_int, _NET, c_char_p, POINTER(Score), _ERROR),
+    (lib.dn_validate, c_int, _NET, c_char_p, POINTER(Validation), POINTER(Score), _ERROR),
 ]:
     _function.restype, _function.argtypes = _result, _arguments
 
@@ -143,10 +151,10 @@ def text(encoded: bytes) -> str:
     return encoded.decode(errors="backslashreplace")
 
 
-def call(function, *arguments) -> int:
+def call(function: Any, *arguments: Any) -> int:
     """Calls a function whose last argument is a dn_error."""
     error = Error()
-    result = function(*arguments, byref(error))
+    result: int = function(*arguments, byref(error))
     if result < 0:
         raise DarknetError(result, text(error.msg))
     return result

@@ -7,9 +7,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, NoReturn, Optional, TypeVar, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +20,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 Image = Union[PathLike, bytes, "NDArray[np.uint8]"]
 Images = Union[Image, Sequence[Image], "NDArray[np.uint8]", "NDArray[np.float32]"]
 LOG = logging.getLogger("darknet_itra")
+_T = TypeVar("_T")
 VIEWS = ("letterbox", "center", "whole")
 
 
@@ -65,9 +65,9 @@ class Score(NamedTuple):
     best: bool  # train: the best so far
 
 
-def _tuple(kind, structure):
+def _tuple(kind: type[_T], structure: Any) -> _T:
     """A structure of the library as the named tuple with the same fields."""
-    values = kind(*(getattr(structure, name) for name, _ in structure._fields_))
+    values: Any = kind(*(getattr(structure, name) for name, _ in structure._fields_))
     last = kind._fields[-1]
     return values._replace(**{last: bool(values[-1])}) if last in ("updated", "best") else values
 
@@ -135,7 +135,7 @@ class Net:
         self._enter(call, lib.dn_open, byref(self._handle), _encode(cfg), byref(options))
         shape = [ctypes.c_int() for _ in range(3)]
         lib.dn_input(self._handle, *map(byref, shape))
-        self.input_shape = tuple(side.value for side in shape)
+        self.input_shape = (shape[0].value, shape[1].value, shape[2].value)
         self.classes = lib.dn_classes(self._handle)
         self.mini_batch = lib.dn_mini_batch(self._handle)
         self.layers = lib.dn_layers(self._handle)
@@ -149,17 +149,17 @@ class Net:
         self._enter(lib.dn_close, self._handle)
         self._handle = ctypes.c_void_p()
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "_handle", None):
             lib.dn_close(self._handle)
 
     def __enter__(self) -> Net:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("a Net cannot be copied or pickled: save its weights and open it again")
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ class Net:
 
     # ---- calls ----
 
-    def _enter(self, function: Callable, *arguments):
+    def _enter(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A call of the library that has the net to itself."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError("this net is in use, by another thread or by the train() that calls back: open another one")
@@ -181,7 +181,7 @@ class Net:
             raise ValueError("this net is closed")
         return self._handle
 
-    def _call(self, function: Callable, *arguments) -> int:
+    def _call(self, function: Any, *arguments: Any) -> int:
         return self._enter(call, function, self._open(), *arguments)
 
     # ---- files ----
@@ -212,7 +212,7 @@ class Net:
 
     # ---- images ----
 
-    def _sequence(self, images: Images) -> Union[Sequence[Image], NDArray]:
+    def _sequence(self, images: Images) -> Union[Sequence[Image], NDArray[Any]]:
         """Several images: a list, uint8 of four dimensions, or float32 of the shape of the input."""
         if isinstance(images, (str, bytes, os.PathLike)):
             return [images]
@@ -242,7 +242,7 @@ class Net:
             found = f"{image.dtype} of shape {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
             raise TypeError(f"{found} in a list of images: expected paths, bytes of files, or uint8 of shape H x W x C")
 
-    def _prepared(self, images: Union[Sequence[Image], NDArray]) -> NDArray[np.float32]:
+    def _prepared(self, images: Union[Sequence[Image], NDArray[Any]]) -> NDArray[np.float32]:
         if isinstance(images, np.ndarray) and images.dtype == np.float32:
             return np.ascontiguousarray(images)
         rows = np.empty((len(images), *self.input_shape), np.float32)
@@ -254,7 +254,7 @@ class Net:
         """The images as float32, N x C x H x W, as the net sees them."""
         return self._prepared(self._sequence(images))
 
-    def _passes(self, images: Union[Sequence[Image], NDArray]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def _passes(self, images: Union[Sequence[Image], NDArray[Any]]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """As many images at once as the net computes, each time after the number of the first. Ctrl-C works in between."""
         for first in range(0, len(images), self._rows):
             yield first, self._prepared(images[first:first + self._rows])
@@ -291,7 +291,7 @@ class Net:
             raise ValueError(f"top: {len(names)} names for {len(row)} classes")
         best = np.empty(max(0, min(k, len(row))), np.intc)
         lib.dn_top(row.ctypes.data, len(row), len(best), best.ctypes.data)
-        return [(int(i) if names is None else names[i], float(row[i])) for i in best]
+        return [(i if names is None else names[i], float(row[i])) for i in best.tolist()]
 
     # ---- training ----
 
@@ -337,53 +337,67 @@ class Net:
         does Ctrl-C. The exception is then raised here. Callbacks must not use the net (RuntimeError).
         """
         scores: list[Score] = []
-        caught: list[BaseException] = []
+        with _Callbacks() as callbacks:
+            on_iteration = callbacks.guard(lambda _, p: callback and callback(_tuple(Progress, p.contents)))
 
-        def guarded(kind, *functions):
-            """What the library calls: it gets whether to stop, and never an exception."""
+            def on_validation(_: None, structure: Any) -> Optional[bool]:
+                scores.append(_tuple(Score, structure.contents))
+                return validation and validation(scores[-1])
 
-            def call_back(_, structure):
-                try:
-                    what = _tuple(kind, structure.contents)
-                    return any([function(what) for function in functions if function]) or bool(interrupted)
-                except BaseException as error:
-                    caught.append(error)
-                    return True
-
-            return call_back
-
-        options = _library.Training(name=_encode(name), backup=_encode(backup), resume=_encode(resume), workers=workers,
-                                    iteration=_library.ON_ITERATION(guarded(Progress, callback)),
-                                    validation=_library.ON_VALIDATION(guarded(Score, scores.append, validation)))
-        with _interrupts_noted() as interrupted:
-            try:
-                self._call(lib.dn_train, _encode(data), byref(options))
-            finally:
-                if caught:
-                    raise caught[0]
+            options = _library.Training(name=_encode(name), backup=_encode(backup), resume=_encode(resume), workers=workers,
+                                        iteration=_library.ON_ITERATION(on_iteration),
+                                        validation=_library.ON_VALIDATION(callbacks.guard(on_validation)))
+            self._call(lib.dn_train, _encode(data), byref(options))
         return scores
 
-    def validate(self, data: PathLike) -> Score:
-        """How well the net does on the validation images of a .data file, as `darknet classifier valid`."""
+    def validate(self, data: PathLike, callback: Optional[Callable[[int, Optional[NDArray[np.float32]]], Optional[bool]]] = None,
+                 *, workers: int = 0) -> Score:
+        """How well the net does on the validation images of a .data file, as `darknet classifier valid`.
+
+        callback     is called for each image, in their order, with its class and its row of probabilities (None: it could not
+                     be read). If it returns True, the pass ends with this mini-batch, and the score is that of the images
+                     so far. It must not use the net.
+        """
+
+        def on_image(_: None, label: int, row: Any) -> Optional[bool]:
+            return callback and callback(label, np.array(row[:self.classes], np.float32) if row else None)
+
         score = _library.Score()
-        self._call(lib.dn_validate, _encode(data), byref(score))
+        with _Callbacks() as callbacks:
+            options = _library.Validation(workers=workers, image=_library.ON_IMAGE(callbacks.guard(on_image)))
+            self._call(lib.dn_validate, _encode(data), byref(options), byref(score))
         return _tuple(Score, score)
 
 
-@contextmanager
-def _interrupts_noted() -> Iterator[list[int]]:
-    """Ctrl-C is noted in the list, and raised at the end: an exception at the entry of a callback would be lost."""
-    noted: list[int] = []
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield noted
-        return
-    signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if noted:
-        raise KeyboardInterrupt
+class _Callbacks:
+    """While the library calls back: an exception must not pass through it, so the first stops it and is raised at the end.
+    Ctrl-C might raise at the very entry of a callback, where nothing can catch it, so it is noted in place of that."""
+
+    def __init__(self) -> None:
+        self._caught: list[BaseException] = []
+        self._interrupts = (threading.current_thread() is threading.main_thread()
+                            and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+
+    def guard(self, function: Callable[..., Any]) -> Callable[..., bool]:
+        def guarded(*arguments: Any) -> bool:
+            try:
+                return bool(self._caught or function(*arguments) or self._caught)
+            except BaseException as error:
+                self._caught.append(error)
+                return True
+
+        return guarded
+
+    def __enter__(self) -> _Callbacks:
+        if self._interrupts:
+            signal.signal(signal.SIGINT, lambda *_: self._caught.append(KeyboardInterrupt()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._caught:
+            raise self._caught[0]
 
 
 class Weights(Mapping[str, "NDArray[np.float32]"]):
