@@ -114,7 +114,7 @@ lib = _load()
 __version__ = VERSION
 
 _NET, _ERROR = c_void_p, POINTER(Error)
-for _function, _result, *_arguments in [
+_FUNCTIONS: list[tuple[Any, ...]] = [
     (lib.dn_open, c_int, POINTER(_NET), c_char_p, POINTER(Options), _ERROR),
     (lib.dn_close, None, _NET),
     (lib.dn_classes, c_int, _NET),
@@ -142,7 +142,8 @@ for _function, _result, *_arguments in [
     (lib.dn_step, c_int, _NET, POINTER(Batch), POINTER(Stats), _ERROR),
     (lib.dn_train, c_int, _NET, c_char_p, POINTER(Training), _ERROR),
     (lib.dn_validate, c_int, _NET, c_char_p, POINTER(Validation), POINTER(Score), _ERROR),
-]:
+]
+for _function, _result, *_arguments in _FUNCTIONS:
     _function.restype, _function.argtypes = _result, _arguments
 
 

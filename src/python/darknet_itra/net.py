@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from ctypes import byref
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Optional, TypeVar, Union
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _library
-from ._library import DarknetError, byref, call, lib, text
+from ._library import DarknetError, call, lib, text
 
 PathLike = Union[str, "os.PathLike[str]"]
 Image = Union[PathLike, bytes, "NDArray[np.uint8]"]
@@ -65,11 +66,10 @@ class Score(NamedTuple):
     best: bool  # train: the best so far
 
 
-def _tuple(kind: type[_T], structure: Any) -> _T:
+def _tuple(kind: Callable[..., _T], structure: Any) -> _T:
     """A structure of the library as the named tuple with the same fields."""
-    values: Any = kind(*(getattr(structure, name) for name, _ in structure._fields_))
-    last = kind._fields[-1]
-    return values._replace(**{last: bool(values[-1])}) if last in ("updated", "best") else values
+    values = {name: getattr(structure, name) for name, _ in structure._fields_}
+    return kind(*(bool(value) if name in ("updated", "best") else value for name, value in values.items()))
 
 
 def _encode(text: Optional[PathLike]) -> Optional[bytes]:
@@ -182,7 +182,8 @@ class Net:
         return self._handle
 
     def _call(self, function: Any, *arguments: Any) -> int:
-        return self._enter(call, function, self._open(), *arguments)
+        result: int = self._enter(call, function, self._open(), *arguments)
+        return result
 
     # ---- files ----
 
@@ -197,7 +198,7 @@ class Net:
     @property
     def seen(self) -> int:
         """Images of training so far, by the .weights file and step(); what the learning rate follows."""
-        return lib.dn_seen(self._open())
+        return int(lib.dn_seen(self._open()))
 
     @seen.setter
     def seen(self, images: int) -> None:
