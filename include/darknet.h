@@ -182,7 +182,7 @@ int dn_feature_layer(const dn_net *);
 int dn_feature_size(const dn_net *, int layer);
 /* The output of a layer, say dn_feature_layer, for n images: features gets n x dn_feature_size floats (of
  * maps c x h x w), prob n x dn_classes unless it is NULL. The first call, and one for another layer than the
- * last time, takes memory and time to prepare. DN_ARG: no such layer. */
+ * last time, takes memory and time to prepare. DN_ARG: no such layer; DN_NUMBER: as dn_predict, of prob. */
 int dn_features(dn_net *, int layer, const float *images, int n, float *features, float *prob, dn_error *);
 
 /* Images that the next dn_step takes: batch / subdivisions of the cfg. *second (may be NULL) gets how many of

@@ -71,6 +71,13 @@ class Predicting(unittest.TestCase):
         pixels = read_ppm(PATHS[0])
         np.testing.assert_array_equal(self.net.predict(pixels[:, ::-1]), self.net.predict(pixels[:, ::-1].copy()))
 
+    def test_numbers_without_bounds(self):
+        for name, value in (("0.convolutional.scale", 1e30), ("6.connected.weights", 3e38)):
+            self.net.weights[name] = np.full_like(self.net.weights[name], value)
+        with self.assertRaisesRegex(DarknetError, "images 0 to 2: image 0: a probability is not a number") as raised:
+            self.net.predict(PATHS)
+        self.assertEqual(raised.exception.code, Code.NUMBER)
+
     def test_options(self):
         views = [mini(view=view).prepare(PATHS[0]) for view in ("letterbox", "center", "whole")]
         self.assertFalse(np.array_equal(views[0], views[1]) or np.array_equal(views[1], views[2]))

@@ -98,8 +98,8 @@ class Net:
     rows        images per pass of predict() and features(); 0: batch / subdivisions of the cfg
     view        what the net sees of an image of another size: "letterbox" (all of it, amid gray: as `darknet classifier
                 predict`), "center" (the central part) or "whole" (all of it, stretched)
-    deterministic  True: the same bits from run to run; on a CPU they always are
     orient      True: turns images upright, as their EXIF data says
+    deterministic   True: the same bits from run to run; on a CPU they always are
 
     `images` of the methods below are
     - float32, N x C x H x W (or one, C x H x W): prepared, that is of the size of the input, on the scale on which the net
@@ -170,7 +170,7 @@ class Net:
     def _enter(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A call of the library that has the net to itself."""
         if not self._lock.acquire(blocking=False):
-            raise RuntimeError("this net is in use, by another thread or by the train() that calls back: open another one")
+            raise RuntimeError("this net is in use, by another thread or by the call that calls back: open another one")
         try:
             return function(*arguments)
         finally:
@@ -267,7 +267,10 @@ class Net:
         images = self._sequence(images)
         prob = np.empty((len(images), self.classes), np.float32)
         for first, rows in self._passes(images):
-            self._call(lib.dn_predict, rows.ctypes.data, len(rows), prob[first:].ctypes.data)
+            try:
+                self._call(lib.dn_predict, rows.ctypes.data, len(rows), prob[first:].ctypes.data)
+            except DarknetError as error:  # which counts from the first image of the pass
+                raise DarknetError(error.code, f"images {first} to {first + len(rows) - 1}: {error}") from None
         return prob
 
     def features(self, images: Images, layer: Optional[int] = None) -> NDArray[np.float32]:
