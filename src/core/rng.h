@@ -9,16 +9,17 @@
 
 /* What draws: one number per use, so that two uses never share a sequence. */
 enum rng_stream {
-    RNG_INIT = 1,    /* + ordinal of the layer among those that draw initial values */
-    RNG_DROPOUT = 2, /* + ordinal of the layer among the dropout layers */
-    RNG_ORDER = 3,   /* + lane: the order of samples */
-    RNG_AUGMENT = 4, /* + lane: crop, flip, colours of a sample */
-    RNG_RATE = 5,    /* policy=random */
-    RNG_CROP = 6,    /* the [crop] layer */
-    RNG_SAMPLE = 7,  /* fixed subsets, as for compactness */
-    RNG_HOLDOUT = 8, /* training samples that become the validation set */
-    RNG_MIX = 10,    /* + lane: which images are mixed, and how */
-    RNG_SPLIT = 9    /* which images of the user's folders validate */
+    RNG_INIT = 1,      /* + ordinal of the layer among those that draw initial values */
+    RNG_DROPOUT = 2,   /* + ordinal of the layer among the dropout layers */
+    RNG_ORDER = 3,     /* + lane: the order of samples */
+    RNG_AUGMENT = 4,   /* + lane: crop, flip, colours of a sample */
+    RNG_RATE = 5,      /* policy=random */
+    RNG_CROP = 6,      /* the [crop] layer */
+    RNG_SAMPLE = 7,    /* fixed subsets, as for compactness */
+    RNG_HOLDOUT = 8,   /* training samples that become the validation set */
+    RNG_MIX = 10,      /* + lane: which images are mixed, and how */
+    RNG_MISLABEL = 11, /* labels that label_noise= makes wrong */
+    RNG_SPLIT = 9      /* which images of the user's folders validate */
 };
 
 SCALAR uint64_t rng_mix(uint64_t x)

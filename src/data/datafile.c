@@ -97,6 +97,8 @@ static const struct field {
     { "train_limit", NUMBER, offsetof(struct data_file, train_limit), 0, INT_MAX },
     { "holdout", NUMBER, offsetof(struct data_file, holdout), 0, INT_MAX },
     { "holdout_seed", NUMBER, offsetof(struct data_file, holdout_seed), 0, INT_MAX },
+    { "label_noise", NUMBER, offsetof(struct data_file, label_noise), 0, 100 },
+    { "label_noise_seed", NUMBER, offsetof(struct data_file, label_noise_seed), 0, INT_MAX },
     { "saveweights", NUMBER, offsetof(struct data_file, saveweights), 0, INT_MAX },
     { "savelast", NUMBER, offsetof(struct data_file, savelast), 1, INT_MAX },
     { "orient", NUMBER, offsetof(struct data_file, orient), 0, 1 },

@@ -194,6 +194,22 @@ static int open_packed(struct set *s, const struct data_file *d, const char *pat
     return OK;
 }
 
+/* Whether a label becomes wrong, and which, depends on the seed and the place of the image alone. */
+static void mislabel(struct set *s, const struct data_file *d, const struct notes *notes)
+{
+    int *label = s->label ? s->label : s->packed.label, wrong = 0;
+    const uint64_t key = rng_key((uint64_t)d->label_noise_seed, RNG_MISLABEL, 0);
+    for (int i = 0; d->classes > 1 && i < s->d.n; i++) {
+        const uint64_t at = 2 * (uint64_t)i;
+        if (rng_below(key, at, 100) >= (uint64_t)d->label_noise) continue;
+        const uint64_t others = (uint64_t)d->classes - 1;
+        label[i] = (label[i] + 1 + (int)rng_below(key, at + 1, others)) % d->classes;
+        wrong++;
+    }
+    note(notes, "%s: %d of %d training labels are made wrong (label_noise=%d, label_noise_seed=%d)", d->path,
+         wrong, s->d.n, d->label_noise, d->label_noise_seed);
+}
+
 static int index_classes(struct dataset *d, struct err *e)
 {
     d->count = mem_alloc((size_t)d->classes, sizeof *d->count);
@@ -288,6 +304,7 @@ static int open_any(struct set *s, const struct data_file *d, enum split split, 
     else
         TRY(open_list(s, d, path, notes, e));
     if (d->holdout) s->d.choice = rng_key(s->pick.seed, RNG_HOLDOUT, (uint64_t)d->holdout);
+    if (d->label_noise && split == SPLIT_TRAIN) mislabel(s, d, notes);
     TRY(index_classes(&s->d, e));
     if (d->holdout) note_holdout(d, split, notes);
     summarise(&s->d, d, path, notes);

@@ -15,6 +15,8 @@ struct data_file {
     int saveweights, savelast; /* iterations between BASE_N.weights, BASE_last.weights; 0: none; as usual */
     int holdout;               /* so many training samples are the validation set; 0: none */
     int holdout_seed;          /* and by this they are chosen */
+    int label_noise;           /* per cent of the training labels that are made wrong, for studies */
+    int label_noise_seed;      /* and by this they are chosen */
     int width, height;         /* resize=: what packed images are resized to; 0: not */
     char *train, *valid, *test, *labels, *names, *backup; /* NULL: not given */
     int replacement;                                      /* sampling=replacement: Darknet's draw */
@@ -55,7 +57,10 @@ struct dataset {
  * first of them.
  *
  * With holdout=, SPLIT_VALID is so many of the images of `train`, and `valid` is not read; SPLIT_TRAIN is the
- * others. train_limit then leaves the first so many of SPLIT_TRAIN. */
+ * others. train_limit then leaves the first so many of SPLIT_TRAIN.
+ *
+ * With label_noise=P, each label of SPLIT_TRAIN gives way to one of the other classes, all alike, with a
+ * probability of P per cent. */
 int dataset_open(struct dataset **, const struct data_file *, enum split, const struct notes *, struct err *);
 void dataset_close(struct dataset *); /* accepts NULL */
 

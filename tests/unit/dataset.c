@@ -89,6 +89,7 @@ static void bad_data_files(void **state)
         data_error(text, ": expected a side in pixels, or WIDTHxHEIGHT, each in 1..4096");
     }
     data_error("holdout=-1", "x.data:1: holdout=-1: expected a whole number in 0..");
+    data_error("label_noise=101", "x.data:1: label_noise=101: expected a whole number in 0..100");
     data_error("sampling=often", "expected shuffle or replacement");
     data_error("tree=a.tree", "x.data:1: `tree=`");
     data_error("leaves=a.list", "`leaves=`");
