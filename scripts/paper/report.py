@@ -15,7 +15,7 @@ from paper.tables import RECIPES, SCALES, Cell, Table
 COLUMNS = ("table", "scale", "recipe", "cell", "seed", "commit", "started", "iterations", "seconds", "test_top1",
            "test_ce", "compactness", "same_distance", "holdout_top1", "holdout_ce", "holdout_compactness", "train_ce",
            "collapsed", "step_seconds", "cfg", "cfg_hash", "set", "data")
-DATA_KEYS = ("train_limit", "holdout")  # in the column data
+DATA_KEYS = ("train_limit", "holdout", "label_noise")  # in the column data
 ACCURACY_HEAD = ("", "seeds", "top-1, %", "CE", "paper: top-1, CE", "holdout: top-1, %", "holdout: CE", "compactness",
                  "collapsed")
 TIME_HEAD = ("", "seeds", "ms a step", "against baseline", "paper")

@@ -227,7 +227,7 @@ def data_of(run: Run, testing: bool) -> dict[str, str]:
     """The .data of training, or that of the test: the whole test set, nothing held out."""
     keys = {**data_keys(run.setup.data), **dict(run.data_keys)}
     if testing:
-        keys = {k: v for k, v in keys.items() if k not in ("train_limit", "holdout")}
+        keys = {k: v for k, v in keys.items() if k not in ("train_limit", "holdout", "label_noise")}
     return {**{k: v for k, v in keys.items() if v}, "backup": shown(run.folder / "backup")}
 
 

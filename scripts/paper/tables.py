@@ -194,14 +194,15 @@ def lenet_cells(_scale: str, recipe: str) -> list[Cell]:
 
 
 # Ways to make the pull fade, or to know better what it pulls, one at a time.
-REMEDIES = ({"match": "class"}, {"pair": "memory"})
+REMEDIES = ({"fade": "rate"}, {"estimate": "unbiased"}, {"match": "class"}, {"pair": "memory"},
+            {"unconditional": "200"})
 
 
 def recipe_cells(_scale: str, recipe: str) -> list[Cell]:
     """What is in use, then every remedy at two strengths; with the root, whose pull does not fade by itself, one."""
     return [baseline(), smooth(.1, 10), *(itra(v, recipe, root="0") for v in (".4", ".8")),
             *(itra(v, recipe, root="0", **r) for v in (".8", ".4") for r in REMEDIES),
-            *(itra(v, recipe, root="1") for v in (".4", ".8"))]
+            *(itra(v, recipe, root="1", **f) for f in ({}, {"fade": "rate"}) for v in (".4", ".8"))]
 
 
 def scarce_cells(_scale: str, recipe: str) -> list[Cell]:
@@ -275,10 +276,12 @@ def short(net: str, schedule: Schedule, speed: float, *sets: str) -> Setup:
     return Setup(net, "fmnist", schedule, speed, (*SELDOM, *sets), FEW)
 
 
-def scarce(images: int) -> Setup:
+def scarce(images: int, noise: int = 0) -> Setup:
     """Few images are seen more often than many, though fewer times in all: 300 iterations against 834."""
-    schedule = Schedule(images, 150, 45000 // images, ".05", (18000 // images, 36000 // images), ".2")
-    return replace(short("demo", schedule, SPEED["demo"]), data_keys=(("train_limit", str(images)), *HOLDOUT))
+    schedule = SHORT_DEMO if images == 5000 else Schedule(images, 150, 45000 // images, ".05",
+                                                          (18000 // images, 36000 // images), ".2")
+    wrong = (("label_noise", str(noise)),) if noise else ()
+    return replace(short("demo", schedule, SPEED["demo"]), data_keys=(("train_limit", str(images)), *HOLDOUT, *wrong))
 
 
 def timed(setup: Setup, *sets: str) -> Setup:
@@ -317,7 +320,8 @@ TABLES = {t.name: t for t in (
         Block("demo", {"small": short("demo", SHORT_DEMO, SPEED["demo"])}, recipe_cells),
         Block("lenet", {"small": short("fmnist-lenet", SHORT_LENET, SPEED["lenet"], "net.momentum=.9")},
               recipe_cells))),
-    Table("scarce", "Fashion-MNIST, very few images", (
+    Table("scarce", "Fashion-MNIST, wrong labels (20 %) and very few images", (
+        Block("noisy", {"small": scarce(5000, 20)}, scarce_cells),
         Block("n500", {"small": scarce(500)}, scarce_cells),
         Block("n1000", {"small": scarce(1000)}, scarce_cells))),
     batch_table("resnet101", "CIFAR-100, ResNet-101, by batch size", "cifar100", "resnet101", CIFAR100, (50, 100, 200)),

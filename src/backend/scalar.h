@@ -1,5 +1,5 @@
-/* Maths of one number, written once for every device: activations, their slopes, the warm-up of a
- * training-only loss, and what dropout keeps. Plain C, and C++ in kernels.
+/* Maths of one number, written once for every device: activations, their slopes, the warm-up and the
+ * fading of training-only losses, and what dropout keeps. Plain C, and C++ in kernels.
  *
  * Formulas and constants are Darknet's (the rounded ones of gelu and selu too). Slopes are the exact
  * derivatives; at kinks they are Darknet's: relu 0 at 0, hardtan 1 only inside (-1, 1), elu 1 at 0.
@@ -116,6 +116,10 @@ SCALAR double warmup_share(double warmup, uint64_t iteration, double ce_average,
     }
     return warmup > 0 ? fmin(1., (double)iteration / warmup) : 1;
 }
+
+/* The share of its weight that a loss has whose weight goes with the learning rate; full: the rate at which
+ * it is 1, or 0: it always is. */
+SCALAR double fade_share(double full, double rate) { return full > 0 ? rate / full : 1; }
 
 /* Rounded by itself, as on the host: never part of a fused multiply-add. */
 SCALAR double rounded_product(double a, double b)

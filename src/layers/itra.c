@@ -3,6 +3,8 @@
  * passes through. Training only, without weights. */
 #include <math.h>
 #include "backend/ops/match.h"
+#include "backend/scalar.h"
+#include "net/config.h"
 #include "net/layer.h"
 
 enum { MEDIAN = -1, POOLED = -2 }; /* words of bandwidth= */
@@ -10,10 +12,12 @@ static const char *const bandwidths[] = { "median", "pooled", NULL };
 static const char *const averages[] = { "all", "present", NULL };
 static const char *const matches[] = { "random", "class", NULL };
 static const char *const gradients[] = { "both", "first", NULL };
+static const char *const estimates[] = { "biased", "unbiased", NULL };
+static const char *const fades[] = { "no", "rate", NULL };
 
 struct itra {
-    double lambda, kernel_mul, bandwidth, warmup;
-    int conditional, kernels, root, average, pair, match, gradient, every;
+    double lambda, kernel_mul, bandwidth, warmup, full_rate; /* full_rate: see fade_share */
+    int conditional, unconditional, kernels, root, estimate, average, pair, match, gradient, fade, every;
 
     struct buffer *kept;
     /* pair=memory, NULL otherwise: features and labels of the mini-batch before, and whether there is one */
@@ -24,12 +28,15 @@ static const struct key keys[] = {
     REAL_KEY(itra, lambda, 0.8, 0, 1e6, "weight of the matching loss; 0: training as without the section"),
     INT_KEY(itra, conditional, 1, 0, 1,
             "1: rows are matched with rows of their class; 0: labels are ignored"),
+    INT_KEY(itra, unconditional, 0, 0, 1 << 30, "on so many iterations at the beginning labels are ignored"),
     INT_KEY(itra, kernels, 5, 1, 16, "Gaussian kernels in the mixture"),
     REAL_KEY(itra, kernel_mul, 2, 1e-3, 1e3, "ratio of one bandwidth to the next"),
     EITHER_KEY(itra, bandwidth, MEDIAN, 1e-30, 1e30, bandwidths,
                "squared distance s of exp(-d2/s): the median per class, one median over all same-class "
                "pairs, or fixed"),
     INT_KEY(itra, root, 1, 0, 1, "1: MMD; 0: squared MMD"),
+    WORD_KEY(itra, estimate, 0, estimates,
+             "of the squared MMD (unbiased needs root=0): with the pairs of a row with itself, or without"),
     WORD_KEY(itra, average, 0, averages, "mean over all classes, or those in both mini-batches"),
     WORD_KEY(itra, pair, S2_FROM_LOADER, s2_source_names,
              "what S2 is: a second mini-batch, half of the mini-batch, or the one before"),
@@ -37,6 +44,7 @@ static const struct key keys[] = {
              "pair=loader: S2 is drawn at random, or each row from the class of that row of S1"),
     WORD_KEY(itra, gradient, 0, gradients, "flows into both mini-batches, or into S1 only"),
     WARMUP_KEY(itra, WARMUP_AUTO),
+    WORD_KEY(itra, fade, 0, fades, "rate: lambda falls with the learning rate, as a share of learning_rate"),
     INT_KEY(itra, every, 1, 1, 1 << 20, "k: on every k-th iteration only, with k*lambda"),
     { 0 },
 };
@@ -48,6 +56,8 @@ static const char *const examples[] = {
     "lambda=1\nwarmup=0\npair=split\nbandwidth=pooled\naverage=present\ngradient=first",
     "lambda=1\nwarmup=0\npair=memory",
     "lambda=0.5\nwarmup=0",
+    "lambda=3\nwarmup=0\npair=split\nroot=0\nestimate=unbiased\nfade=rate",
+    "lambda=2\nwarmup=0\npair=split\nunconditional=1",
     "lambda=0.5\nwarmup=0\nmatch=class\ngradient=first\nroot=0",
     NULL,
 };
@@ -60,6 +70,8 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     if (s->match && s->pair != S2_FROM_LOADER)
         return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
                           s2_source_names[s->pair]);
+    if (s->estimate && s->root)
+        return layer_fail(l, e, "estimate=unbiased needs root=0: an estimate below 0 has no root");
     /* One image cannot be halved: program_open refuses to train so. */
     l->inert = !l->train || s->lambda == 0 || (s->pair == S2_FROM_LOADER && !l->rows_s1) ||
                (s->pair == S2_FROM_SPLIT && out->n < 2);
@@ -81,6 +93,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 {
     struct itra *s = l->self;
     const struct tensor *in = &l->in[0]->x;
+    if (s->fade) s->full_rate = builder_config(b)->learning_rate;
     int n = in->shape.n, memory = s->pair == S2_FROM_MEMORY, m1 = n;
     if (s->pair == S2_FROM_LOADER) m1 = l->rows_s1;
     if (s->pair == S2_FROM_SPLIT) m1 = n - n / 2;
@@ -96,10 +109,13 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                                          .bandwidth = BANDWIDTH_FIXED,
                                          .fixed = s->bandwidth,
                                          .root = s->root,
-                                         .present = s->average },
+                                         .present = s->average,
+                                         .unbiased = s->estimate },
                             .lambda = s->lambda,
                             .warmup = s->warmup,
-                            .every = s->every };
+                            .every = s->every,
+                            .full_rate = s->full_rate,
+                            .unconditional = s->unconditional };
     if (s->bandwidth == MEDIAN) d.options.bandwidth = BANDWIDTH_MEDIAN;
     if (s->bandwidth == POOLED) d.options.bandwidth = BANDWIDTH_POOLED;
     if (memory) declare_memory(s, b, (size_t)n, shape_row(in->shape));
@@ -112,7 +128,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
 static double weigh(const struct layer *l, const struct pass *p)
 {
     const struct itra *s = l->self;
-    return s->lambda * layer_warmup(l, p, s->warmup);
+    return s->lambda * layer_warmup(l, p, s->warmup) * fade_share(s->full_rate, p->rate);
 }
 
 static int forward(struct layer *l, const struct pass *p)
@@ -131,12 +147,11 @@ static int backward(struct layer *l, const struct pass *p)
     return l->be->ops->match->backward(l->plan, &p->context, s->kept->data, l->in[0]->g.data, l->add[0]);
 }
 
-/* See match_ops: a value below 0 says that this step had no match. */
 static int finish_loss(struct layer *l, struct err *e)
 {
     if (isnan(l->loss))
         return fail_at(e, E_NUMBER, l->cfg, l->line, "[itra] (layer %d): a feature is not finite", l->index);
-    if (l->loss < 0) l->loss = NAN;
+    if (l->loss <= NO_MATCH) l->loss = NAN;
     return OK;
 }
 

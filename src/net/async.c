@@ -125,9 +125,11 @@ int async_read(struct program *p, const struct step *s, struct err *e)
 {
     const struct async *a = p->async;
     const double *loss = a->record + s->number % a->records * ((size_t)a->losses + 1);
-    const struct pass pass = {
-        .context.scored = p->desc.rows, .iteration = s->iteration, .ce_average = p->net->ce_average, .err = e
-    };
+    const struct pass pass = { .context.scored = p->desc.rows,
+                               .iteration = s->iteration,
+                               .rate = s->rate,
+                               .ce_average = p->net->ce_average,
+                               .err = e };
     const char *cfg = p->net->cfg->path;
     TRY(run_read_losses(p, &pass, loss));
     if (loss[a->losses] == STOP_LOSS)

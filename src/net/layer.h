@@ -35,6 +35,7 @@ struct pass {
     uint64_t seed;
     uint64_t step;      /* number of the sub-mini-batch since training began */
     uint64_t iteration; /* from 1 */
+    double rate;        /* of the update */
     double ce_average;  /* running mean of the CE before this iteration; < 0: none yet */
     struct err *err;
 };

@@ -92,6 +92,7 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
                            .seed = n->seed,
                            .step = s->number,
                            .iteration = s->iteration,
+                           .rate = s->rate,
                            .ce_average = n->ce_average,
                            .err = e };
     if (e) e->code = OK;

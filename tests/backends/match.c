@@ -11,7 +11,8 @@ struct match_case {
     double warmup;
     enum grain grain;
     struct match_options o;
-    int reuse_detached;
+    int reuse_detached, unconditional;
+    double full_rate;
 };
 
 struct match_bed {
@@ -46,7 +47,7 @@ static void match_step(struct rig *r, struct match_bed *t, uint64_t s)
     assert_int_equal(r->be->ops->write(r->be, &t->x, 0, (int)rows, x, 0), OK);
     for (size_t i = 0; i < rows; i++) t->label[i] = (int)rng_below(40 + s, i, (uint64_t)k->classes + 2) - 1;
     r->be->ops->upload(r->be, t->dev_label, t->label, rows * sizeof(int));
-    t->now = (struct step_state){ .iteration = 6 + s, .ce_average = s ? -1 : .5 };
+    t->now = (struct step_state){ .iteration = 6 + s, .rate = .02, .ce_average = s ? -1 : .5 };
     r->be->ops->upload(r->be, t->on_device, &t->now, sizeof t->now);
 }
 
@@ -90,8 +91,8 @@ static void match(struct rig *r, const void *arg)
     r->be->ops->upload(r->be, old.n, &(real){ 0 }, sizeof(real));
     r->be->ops->upload(r->be, old.h, rig_host(r, m2 * shape_row(k->row), sizeof(real)),
                        m2 * shape_row(k->row) * sizeof(real));
-    struct match_desc desc = { &t.x,     k->m1, k->m2, k->classes, k->rows_back,
-                               k->first, k->o,  .7,    k->warmup,  k->every };
+    struct match_desc desc = { &t.x, k->m1, k->m2,     k->classes, k->rows_back, k->first,
+                               k->o, .7,    k->warmup, k->every,   k->full_rate, k->unconditional };
     if (ops->plan(r->be, &desc, &p, &e)) fail_msg("%s", e.msg);
     void *kept = rig_alloc(r, p.kept_bytes);
     for (uint64_t i = 0; i < 2; i++) {
@@ -110,37 +111,44 @@ static void match(struct rig *r, const void *arg)
 
 static void matching(void **state)
 {
-    static const struct match_options c = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 0 },
-                                      squared = { 1, 3, 1.7, BANDWIDTH_FIXED, 40, 0, 0 },
-                                      present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1 },
-                                      plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1 };
+    static const struct match_options c = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 0, 0 },
+                                      squared = { 1, 3, 1.7, BANDWIDTH_FIXED, 40, 0, 0, 0 },
+                                      present = { 1, 2, 2, BANDWIDTH_POOLED, 0, 1, 1, 0 },
+                                      plain = { 0, 5, 2, BANDWIDTH_MEDIAN, 0, 1, 1, 0 },
+                                      unbiased = { 1, 5, 2, BANDWIDTH_MEDIAN, 0, 0, 1, 1 };
     const struct match_case cases[] = {
         /* rows of S1 and S2, classes, memory, features, rows_back, first, add, every, warmup, grain, options,
-           reuse_detached */
-        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c, 0 },
-        { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c, 0 },
-        { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c, 0 },
-        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 1, 1, 0, FINE, squared, 0 },
-        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 0, 1, 0, FINE, present, 0 },
-        { 30, 30, 3, 0, { 0, 33, 1, 1 }, 60, 0, 0, 1, 0, FINE, plain, 0 },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 0 },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 1, 1, 0, FINE, plain, 0 },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 3, 0, FINE, c, 0 },
-        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 1 },
-        { 50, 49, 3, 0, { 0, 1, 1, 1 }, 99, 0, 0, 1, 0, NEAR, c, 0 },
-        { 50, 50, 3, 0, { 0, 1, 1, 1 }, 100, 0, 0, 1, 0, NEAR, plain, 0 },
-        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c, 0 }, /* hardly any pairs */
-        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present, 0 },
-        { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present, 0 },
-        { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain, 0 },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, WHOLE, c, 0 },
-        { 50, 50, 3, 0, { 0, 2, 1, 1 }, 100, 0, 0, 1, 0, WHOLE, present, 0 },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, FEW, c, 0 },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c, 0 },
-        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present, 0 },
-        { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c, 0 },
-        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain, 0 }, /* more rows than a byte counts
-                                                                              */
+           reuse_detached, unconditional, full_rate */
+        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, c, 0, 0, 0 },
+        { 90, 81, 2, 0, { 0, 70, 1, 1 }, 171, 0, 1, 1, 10, FINE, c, 0, 0, 0 },
+        { 20, 20, 3, 0, { 0, 64, 1, 1 }, 20, 1, 0, 2, -1, FINE, c, 0, 0, 0 },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 1, 1, 0, FINE, squared, 0, 0, 0 },
+        { 21, 20, 3, 0, { 0, 5, 3, 2 }, 41, 1, 0, 1, 0, FINE, present, 0, 0, 0 },
+        { 30, 30, 3, 0, { 0, 33, 1, 1 }, 60, 0, 0, 1, 0, FINE, plain, 0, 0, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 0, 0, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 1, 1, 0, FINE, plain, 0, 0, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 3, 0, FINE, c, 0, 0, 0 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, c, 1, 0, 0 },
+        { 50, 49, 3, 0, { 0, 1, 1, 1 }, 99, 0, 0, 1, 0, NEAR, c, 0, 0, 0 },
+        { 50, 50, 3, 0, { 0, 1, 1, 1 }, 100, 0, 0, 1, 0, NEAR, plain, 0, 0, 0 },
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 1, 1, 0, FINE, c, 0, 0, 0 }, /* hardly any pairs */
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, present, 0, 0, 0 },
+        { 1, 1, 900, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, present, 0, 0, 0 },
+        { 1, 1, 1, 0, { 0, 3, 1, 1 }, 2, 0, 0, 1, 0, FINE, plain, 0, 0, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, WHOLE, c, 0, 0, 0 },
+        { 50, 50, 3, 0, { 0, 2, 1, 1 }, 100, 0, 0, 1, 0, WHOLE, present, 0, 0, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, FEW, c, 0, 0, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, c, 0, 0, 0 },
+        { 50, 49, 3, 0, { 0, 6, 1, 1 }, 99, 0, 0, 1, 0, EQUAL, present, 0, 0, 0 },
+        { 20, 20, 3, 0, { 0, 9, 1, 1 }, 40, 0, 0, 1, 0, BAD, c, 0, 0, 0 },
+        { 20, 17, 3, 0, { 0, 7, 1, 1 }, 37, 0, 0, 1, 0, FINE, unbiased, 0, 0, .05 },
+        { 18, 18, 3, 1, { 0, 5, 2, 3 }, 18, 1, 0, 1, 0, FINE, unbiased, 0, 0, 0 },
+        { 18, 18, 40, 0, { 0, 9, 1, 1 }, 36, 0, 0, 1, 0, FINE, unbiased, 0, 0, 0 }, /* single rows */
+        { 21, 20, 3, 0, { 0, 9, 1, 1 }, 41, 0, 0, 1, 0, FINE, c, 0, 6, .05 }, /* to the first of the steps */
+        { 21, 20, 3, 0, { 0, 9, 1, 1 }, 41, 0, 0, 1, 0, FINE, present, 0, 6, 0 },
+        { 400, 330, 3, 0, { 0, 3, 1, 1 }, 730, 0, 0, 1, 0, FINE, plain, 0, 0, 0 }, /* more rows than a byte
+                                                                                    * counts
+                                                                                    */
     };
     CHECK_EACH(state, match, cases, "match");
 }

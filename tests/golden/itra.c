@@ -31,7 +31,7 @@ struct half {
 };
 struct vector {
     struct half half[2];
-    int d, classes, conditional, kernels, root, present;
+    int d, classes, conditional, kernels, root, present, unbiased;
     double kernel_mul, match;
     char bandwidth[32];
     double *sigma;
@@ -84,6 +84,10 @@ static int setting(struct vector *v, const char *key, const char *value)
     if (!strcmp(key, "average")) {
         v->present = !strcmp(value, "present");
         return v->present || !strcmp(value, "all") ? OK : E_FORMAT;
+    }
+    if (!strcmp(key, "estimate")) {
+        v->unbiased = !strcmp(value, "unbiased");
+        return v->unbiased || !strcmp(value, "biased") ? OK : E_FORMAT;
     }
     if (strcmp(key, "bandwidth") || strlen(value) >= sizeof v->bandwidth) return E_FORMAT;
     snprintf(v->bandwidth, sizeof v->bandwidth, "%s", value);
@@ -231,6 +235,7 @@ static struct match_options options_of(const struct vector *v)
                                .kernel_mul = v->kernel_mul,
                                .root = v->root,
                                .present = v->present,
+                               .unbiased = v->unbiased,
                                .bandwidth = BANDWIDTH_FIXED };
     if (!strcmp(v->bandwidth, "median"))
         o.bandwidth = BANDWIDTH_MEDIAN;
@@ -323,7 +328,7 @@ static int on_device(struct device *d, const struct vector *v, struct errors *x,
     d->x.shape = (struct shape){ m1 + m2, v->d, 1, 1 };
     TRY(ops->image(d->be, &d->x, e));
     d->g = d->x;
-    struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0, options_of(v), 1, 0, 1 };
+    struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0, options_of(v), 1, 0, 1, 0, 0 };
     TRY(ops->match->plan(d->be, &desc, &p, e));
     int rc = device_memory(d, v, &p, e);
     if (!rc) rc = device_step(d, v, &p, x);
@@ -361,14 +366,15 @@ static int net_of(struct net **net, const struct vector *v, struct backend *be, 
     char text[1024];
     struct notes quiet = { NULL, NULL };
     struct cfg *cfg;
-    int n = snprintf(text, sizeof text,
-                     "[net]\nbatch=%d\nwidth=%d\nheight=1\nchannels=1\n"
-                     "[connected]\noutput=%d\nactivation=linear\n"
-                     "[itra]\nlambda=1\nconditional=%d\nkernels=%d\nkernel_mul=%.17g\nbandwidth=%s\nroot=%d\n"
-                     "average=%s\npair=loader\nwarmup=0\n"
-                     "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
-                     v->half[0].m, v->d, v->d, v->conditional, v->kernels, v->kernel_mul, v->bandwidth,
-                     v->root, v->present ? "present" : "all", v->classes);
+    int n =
+        snprintf(text, sizeof text,
+                 "[net]\nbatch=%d\nwidth=%d\nheight=1\nchannels=1\n"
+                 "[connected]\noutput=%d\nactivation=linear\n"
+                 "[itra]\nlambda=1\nconditional=%d\nkernels=%d\nkernel_mul=%.17g\nbandwidth=%s\nroot=%d\n"
+                 "average=%s\nestimate=%s\npair=loader\nwarmup=0\n"
+                 "[connected]\noutput=%d\nactivation=linear\n[softmax]\n",
+                 v->half[0].m, v->d, v->d, v->conditional, v->kernels, v->kernel_mul, v->bandwidth, v->root,
+                 v->present ? "present" : "all", v->unbiased ? "unbiased" : "biased", v->classes);
     TRY(cfg_parse(&cfg, "itra", text, (size_t)n, e));
     return net_open(net, cfg, be, 1, &quiet, e);
 }

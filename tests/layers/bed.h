@@ -92,7 +92,12 @@ static inline int bed_open(struct bed *b, const char *device, const char *cfg, s
     for (size_t i = 0; i < shape_count(s); i++) b->x[i] = (float)(2 * rng_uniform(5, i) - 1);
     for (int i = 0; i < s.n; i++)
         b->label[i] = (int)rng_below(9, (uint64_t)i, 2); /* two classes, so that pairs form */
-    b->step = (struct step){ .x = b->x, .label = b->label, .rows = s.n, .rows_s1 = BED_ROWS, .iteration = 1 };
+    b->step = (struct step){ .x = b->x,
+                             .label = b->label,
+                             .rows = s.n,
+                             .rows_s1 = BED_ROWS,
+                             .iteration = 1,
+                             .rate = b->net->config.learning_rate / 2 }; /* some way down */
     return OK;
 }
 

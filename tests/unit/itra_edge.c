@@ -144,24 +144,26 @@ static void word_for_word(const struct fixture *f, int k, double share, struct e
 {
     struct row row[2 * ROWS];
     int n = rows_of(f, k, row), n1 = count_half(row, n, 0), n2 = n - n1, all_equal = 1;
-    if (!n1 || !n2) return;
+    const int u = f->o.unbiased;
+    if (n1 <= u || n2 <= u) return;
     for (int i = 1; i < n; i++) all_equal = all_equal && d2(&row[0], &row[i], f->d) == 0;
     double s = bandwidth(f, k), q = 0;
     if (all_equal || s <= 0) return;
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
+            if (u && a == b) continue;
             double w = row[a].half != row[b].half ? -1.0 / (n1 * n2)
-                       : row[a].half              ? 1.0 / (n2 * n2)
-                                                  : 1.0 / (n1 * n1);
+                       : row[a].half              ? 1.0 / (n2 * (n2 - u))
+                                                  : 1.0 / (n1 * (n1 - u));
             q += w * kernel(&f->o, d2(&row[a], &row[b], f->d), s);
         }
-    q = q > 0 ? q : 0;
+    if (!u) q = q > 0 ? q : 0;
     x->match += share * (f->o.root ? sqrt(q + 1e-6) - sqrt(1e-6) : q);
     double slope = share * (f->o.root ? 1 / (2 * sqrt(q + 1e-6)) : 1);
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
             double own = row[a].half ? n2 : n1;
-            double w = row[a].half != row[b].half ? -2.0 / (n1 * n2) : 2.0 / (own * own);
+            double w = row[a].half != row[b].half ? -2.0 / (n1 * n2) : 2.0 / (own * (own - u));
             double c = slope * w * kernel_slope(&f->o, d2(&row[a], &row[b], f->d), s);
             for (int t = 0; t < f->d; t++)
                 x->g[row[a].half][row[a].at * f->d + t] +=
@@ -176,7 +178,7 @@ static void expect(const struct fixture *f, struct expected *x)
     memset(x, 0, sizeof *x);
     for (int k = 0; k < f->classes; k++) {
         int n = rows_of(f, k, row), n1 = count_half(row, n, 0);
-        present += n1 > 0 && n > n1;
+        present += n1 > f->o.unbiased && n - n1 > f->o.unbiased;
     }
     int share = !f->o.conditional ? 1 : f->o.present ? present : f->classes;
     for (int k = f->o.conditional ? 0 : -1; k < (f->o.conditional ? f->classes : 0); k++)
@@ -207,7 +209,7 @@ static void assert_as_written(struct fixture *f)
     assert_int_equal(compute(f), OK);
     expect(f, &x);
     assert_near(f->match, x.match, x.match + 1, 1e-9);
-    assert_true(f->match >= 0);
+    assert_true(f->match >= 0 || f->o.unbiased);
     for (int s = 0; s < 2; s++) {
         int n = f->half[s].m * f->d;
         double scale = norm(x.g[s], n);
@@ -332,6 +334,7 @@ static void sizes_and_modes(void **state)
         for (int mode = 0; mode < 96; mode++) {
             setup(&f, size[k][0], size[k][1], 1 + mode % FEATURES, 1 + mode % 5, 100 * k + (unsigned)mode);
             f.o.root = mode % 2;
+            f.o.unbiased = !f.o.root && mode % 3 == 1;
             f.o.conditional = mode / 2 % 3 > 0;
             f.o.present = mode / 6 % 2;
             f.o.bandwidth = (enum bandwidth)(mode / 12 % 3);

@@ -120,6 +120,56 @@ static void uneven_halves(void **state)
     sample_free(&s);
 }
 
+/* Without the diagonal. Q = 2 K(0,1)/2 + 2 K(2,2)/2 - 2/4 (2 K(0,2) + 2 K(1,2)), with s = 1. */
+static void unbiased(void **state)
+{
+    (void)state;
+    struct sample s = rows(ROWS(0, 1), ROWS(2, 2));
+    struct match_options o = {
+        .kernels = 1, .kernel_mul = 2, .bandwidth = BANDWIDTH_FIXED, .fixed = 1, .unbiased = 1
+    };
+    near(run(&s, &o, NULL), exp(-1) + 1 - exp(-4) - exp(-1), 1e-13);
+    /* dQ/d(row 0) = gradK(0,1) - 2/4 2 gradK(0,2) = 2 exp(-1) - 4 exp(-4) */
+    near(s.g[0][0], 2 * exp(-1) - 4 * exp(-4), 1e-6);
+    memcpy(s.h[1], s.h[0], 2 * sizeof(real)); /* what is alike is below 0 */
+    near(run(&s, &o, NULL), exp(-1) - 1, 1e-13);
+    near(s.g[0][0], exp(-1), 1e-6);
+    sample_free(&s);
+    s = rows(ROWS(0, 1), ROWS(2)); /* one row has no pair */
+    assert_true(run(&s, &o, NULL) == 0 && s.g[0][0] == 0 && s.g[1][0] == 0);
+    o.conditional = 1;
+    assert_true(run(&s, &o, NULL) == 0 && s.g[0][0] == 0 && s.g[1][0] == 0);
+    sample_free(&s);
+}
+
+/* Its mean over all ways to halve the rows is 0, for rows of one kind never match worse than others of it. */
+static void unbiased_means_zero(void **state)
+{
+    enum { N = 6, D = 3 };
+    const struct match_options o = {
+        .kernels = 2, .kernel_mul = 2, .bandwidth = BANDWIDTH_FIXED, .fixed = 2, .unbiased = 1
+    };
+    double sum = 0, size = 0;
+    struct sample all = sample_random(3, N, 1, D), s = sample_new(N / 2, N / 2, D);
+    (void)state;
+    for (unsigned first = 0; first < 1u << N; first++) {
+        int n[2] = { 0, 0 };
+        for (int i = 0; i < N; i++) n[first >> i & 1]++;
+        if (n[0] != n[1]) continue;
+        n[0] = n[1] = 0;
+        for (int i = 0; i < N; i++) {
+            unsigned k = first >> i & 1;
+            memcpy(s.h[k] + n[k]++ * D, all.h[0] + i * D, D * sizeof(real));
+        }
+        double q = run(&s, &o, NULL);
+        sum += q;
+        size += fabs(q);
+    }
+    assert_true(size > 0 && fabs(sum) < 1e-12 * size);
+    sample_free(&s);
+    sample_free(&all);
+}
+
 static void median(int m1, const double *h1, int m2, const double *h2, double expected)
 {
     double sigma[CLASSES];
@@ -328,11 +378,13 @@ static void gradient_is_the_derivative(void **state)
 {
     double step = sizeof(real) == 8 ? 1e-5 : 1.0 / 1024, tolerance = sizeof(real) == 8 ? 1e-7 : 1e-4;
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 12; i++) {
         struct match_options o = mode(i);
+        o.unbiased = i >= 8;
+        if (o.unbiased) o.root = 0;
         double sigma[CLASSES], num = 0, den = 0;
-        struct sample s = sample_random((uint64_t)i + 70, 6, 5, 3);
-        real g[2][18];
+        struct sample s = sample_random((uint64_t)i + 70, 13, 12, 3);
+        real g[2][39];
         run(&s, &o, sigma);
         for (int k = 0; k < 2; k++) memcpy(g[k], s.g[k], (size_t)s.half[k].m * 3 * sizeof(real));
         s.reuse_sigma = 1;
@@ -449,6 +501,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_rows),
         cmocka_unit_test(uneven_halves),
+        cmocka_unit_test(unbiased),
+        cmocka_unit_test(unbiased_means_zero),
         cmocka_unit_test(medians),
         cmocka_unit_test(pooled_and_reused),
         cmocka_unit_test(all_or_present_classes),

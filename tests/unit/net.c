@@ -394,6 +394,7 @@ static void losses_out_of_place(void **state)
     (void)state;
     bad(NET(4) CONV(2) HEAD "[itra]\n", "[itra] must come before the classifier");
     bad(NET(4) CONV(2) HEAD "[itra]\n[cost]\n", "[itra] must come before the classifier");
+    bad(NET(4) CONV(2) "[itra]\nestimate=unbiased\n" HEAD, "[itra] estimate=unbiased needs root=0");
     bad(NET(4) CONV(2) HEAD "[center]\n", "[center] must come before the classifier");
     bad(NET(4) "[itra]\n" CONV(2) HEAD, "[itra] no layer that learns comes before it");
     bad(NET(4) CONV(2) "[cost]\n" CONV(2) HEAD, "[cost] must be the last layer");

@@ -19,10 +19,15 @@ static const double SMOOTH = 1e-6; /* e */
 
 /* ---- rows, pools, pairs ---- */
 
+DEVICE int is_conditional(const struct match_job *m)
+{
+    return m->o.conditional && m->now->iteration > m->unconditional;
+}
+
 /* The pool of a row of S1 and S2; m->pools: it is in none. */
 DEVICE unsigned pool_of(const struct match_job *m, unsigned row)
 {
-    if (!m->o.conditional) return 0;
+    if (!is_conditional(m)) return 0;
     const int k = row < m->m1 || !m->old.h ? m->label[row] : (int)m->old.label[row - m->m1];
     return k >= 0 && (unsigned)k < m->pools ? (unsigned)k : m->pools;
 }
@@ -37,7 +42,8 @@ DEVICE struct match_control control_of(const struct match_job *m)
 {
     const struct step_state *now = m->now;
     struct match_control c = { 0 }; /* members and pairs: by collect */
-    c.weight = m->lambda * warmup_share(m->warmup, now->iteration, now->ce_average, m->classes) * m->every;
+    c.weight = m->lambda * warmup_share(m->warmup, now->iteration, now->ce_average, m->classes) *
+               fade_share(m->full_rate, now->rate) * m->every;
     c.applied = now->iteration % (uint64_t)m->every == 0 && (!m->old.h || *m->old.n > 0);
     return c;
 }
@@ -183,9 +189,10 @@ KERNEL(measure, struct match_job m)
 /* ---- Q ---- */
 
 /* Weight of the pair of the i-th and the j-th row of a pool in Q: both orders within a half, hence the 2. */
-DEVICE double pair_weight(double n1, double n2, int i_first, int j_first)
+DEVICE double pair_weight(double n1, double n2, int unbiased, int i_first, int j_first)
 {
-    return j_first ? 2 / (n1 * n1) : i_first ? -2 / (n1 * n2) : 2 / (n2 * n2);
+    if (j_first) return 2 / (n1 * (n1 - unbiased));
+    return i_first ? -2 / (n1 * n2) : 2 / (n2 * (n2 - unbiased));
 }
 
 /* Returns weight times K - 1, and turns the distance into the derivative of that. */
@@ -218,7 +225,7 @@ KERNEL(evaluate, struct match_job m)
         for (unsigned j = blockIdx.x + 1; s > 0 && j < n; j += m.chunks)
             for (unsigned i = threadIdx.x; i < j; i += SELECTORS)
                 sum += pair_term(&m.o, &m.pair[(size_t)m.first_pair[k] + pairs_of(j) + i],
-                                 pair_weight(n1, n - n1, i < n1, j < n1), s);
+                                 pair_weight(n1, n - n1, m.o.unbiased, i < n1, j < n1), s);
         q[threadIdx.x] = sum;
     }
     BLOCK_SUM(q, SELECTORS, 1);
@@ -230,8 +237,8 @@ DEVICE double pool_value(const struct match_job *m, unsigned k)
 {
     const double q = sum_of(m, m->q, k);
     m->factor[k] = 0;
-    if (q <= 0) return 0; /* rounding below 0: clamped, and no slope there */
-    const double root = sqrt(q + SMOOTH);
+    if (q <= 0 && !m->o.unbiased) return 0; /* rounding below 0: clamped, and no slope there */
+    const double root = m->o.root ? sqrt(q + SMOOTH) : 0;
     m->factor[k] = m->o.root ? 1 / (2 * root) : 1;
     return m->o.root ? root - sqrt(SMOOTH) : q;
 }
@@ -252,7 +259,7 @@ KERNEL(finish, struct match_job m)
         for (unsigned i = threadIdx.x; applied && i < m.m; i += THREADS) s[BAD] += m.bad[i];
     }
     BLOCK_SUM(sum, THREADS, RESULTS);
-    const double shares = m.o.present && m.o.conditional ? sum[TAKERS] : m.pools;
+    const double shares = !is_conditional(&m) ? 1 : m.o.present ? sum[TAKERS] : m.pools;
     PHASE
     {
         for (unsigned k = threadIdx.x; applied && k < m.pools; k += THREADS)
@@ -261,7 +268,7 @@ KERNEL(finish, struct match_job m)
             m.old.label[i] = (float)m.label[i];
         if (threadIdx.x) continue;
         if (m.old.h && !m.reuse_detached) *m.old.n = 1;
-        *m.match = !applied ? -1 : sum[BAD] > 0 ? (double)NAN : sum[TAKERS] > 0 ? sum[VALUE] / shares : 0;
+        *m.match = !applied ? NO_MATCH : sum[BAD] > 0 ? (double)NAN : sum[TAKERS] > 0 ? sum[VALUE] / shares : 0;
     }
 }
 
@@ -409,6 +416,8 @@ static int plan(struct backend *be, const struct match_desc *d, struct op_plan *
         .chunks = chunks_of(cu, pools),
         .lambda = d->lambda,
         .warmup = d->warmup,
+        .full_rate = d->full_rate,
+        .unconditional = (unsigned)d->unconditional,
     };
     p->kept_bytes = lay_out(s, NULL);
     return OK;

@@ -27,7 +27,8 @@ struct match_job {
     unsigned pools, m1, m, d, c;  /* rows of S1, and of both; features, and channels of them */
     unsigned rows_back, learners; /* rows that want a gradient; rows of S1 and S2 that have one */
     unsigned lists, chunks;       /* of values whose median is wanted; blocks that share one */
-    double lambda, warmup;
+    double lambda, warmup, full_rate;
+    unsigned unconditional; /* iterations */
     /* what a pass gives */
     const struct step_state *now;
     const void *h;
@@ -49,7 +50,11 @@ struct match_job {
 
 DEVICE unsigned pairs_of(unsigned n) { return n * (n - 1) / 2; }
 
-DEVICE int takes_part(const struct match_job *m, unsigned k) { return m->n1[k] && m->n[k] > m->n1[k]; }
+DEVICE int takes_part(const struct match_job *m, unsigned k)
+{
+    const unsigned least = m->o.unbiased ? 2 : 1;
+    return m->n1[k] >= least && m->n[k] - m->n1[k] >= least;
+}
 
 /* ---- medians: squared distances are >= 0, so their bits have their order ---- */
 

@@ -17,6 +17,7 @@ struct match_options {
     double fixed; /* s, for BANDWIDTH_FIXED: a squared distance */
     int root;     /* 1: MMD, smoothed at 0; 0: squared MMD */
     int present;  /* average over the classes present in both halves instead of all */
+    int unbiased; /* U-statistic: without the pairs of a row with itself, which may be below 0; root is 0 */
 };
 
 struct match_desc {
@@ -27,15 +28,18 @@ struct match_desc {
     struct match_options options;
     double lambda, warmup; /* weight, and its share in force: see warmup_share */
     int every;             /* on every k-th iteration, at k times the weight */
+    double full_rate;      /* the learning rate with which the weight fades: see fade_share */
+    int unconditional;     /* so many iterations at the beginning are not conditional */
 };
 struct match_memory {    /* backend memory of `real`: S2 is the S1 of the step before */
     real *h, *label, *n; /* m2 rows in C,H,W order; m2; 1: 0 while there is none */
 };
+#define NO_MATCH (-1e30) /* Match of a step without one: finite, so that it stops nobody */
 struct match_ops {
     int (*plan)(struct backend *, const struct match_desc *, struct op_plan *, struct err *);
-    /* *match (backend memory): Match before its weight; < 0: none in this step; NaN: a feature was not
-     * finite. memory: NULL, or what holds S2 and then S1. With reuse_detached the memory stays; ref also
-     * keeps the bandwidths, and S2 where it has no gradient, of the pass before (for finite differences). */
+    /* *match (backend memory): Match before its weight, or NO_MATCH; NaN: a feature was not finite. memory:
+     * NULL, or what holds S2 and then S1. With reuse_detached the memory stays; ref also keeps the
+     * bandwidths, and S2 where it has no gradient, of the pass before (for finite differences). */
     int (*forward)(const struct op_plan *, const struct op_context *, const void *x,
                    const struct match_memory *, double *match, void *kept);
     /* gx: the gradient of the weighted loss; rows without one get 0. */

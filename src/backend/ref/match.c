@@ -7,6 +7,9 @@
  *     MMD    = sqrt(max(Q,0) + e) - sqrt(e), e = 1e-6    (root = 1)    or    max(Q,0)    (root = 0)
  *     Match  = 1/K sum_k MMD_k
  *
+ * Unbiased, the U-statistic: the first two sums run over a != b and are divided by n (n-1); a pool with fewer
+ * than two rows in a half has none and takes no part, and nothing is clamped: MMD = Q, which may be below 0.
+ *
  * The weights of the three sums add up to 0, so K is replaced by K - 1 (expm1): no cancellation where rows
  * are close. With c(a,b) = dQ/dd2(a,b) the gradient of a row is sum_b 2 c(a,b) (a - b): each pair is computed
  * once, each row is summed by one thread in a fixed order. Distances come from differences and sums are
@@ -91,7 +94,11 @@ static int team(const struct match_problem *m, const struct pool *p)
     return m->threads > 1 && pairs(p->n) * (size_t)m->d > 4000000 ? m->threads : 1;
 }
 
-static int takes_part(const struct pool *p) { return p->n1 > 0 && p->n > p->n1; }
+static int takes_part(const struct match_options *o, const struct pool *p)
+{
+    const int least = o->unbiased ? 2 : 1;
+    return p->n1 >= least && p->n - p->n1 >= least;
+}
 
 static int measure(const struct match_problem *m, struct pool *p)
 {
@@ -124,10 +131,11 @@ static double median(double *v, size_t n)
 }
 
 /* Weight of the pair in Q: both orders of a pair within a half, hence the 2. */
-static double weight(const struct pool *p, int i, int j)
+static double weight(const struct match_options *o, const struct pool *p, int i, int j)
 {
     double n1 = p->n1, n2 = p->n - p->n1;
-    return j < p->n1 ? 2 / (n1 * n1) : i >= p->n1 ? 2 / (n2 * n2) : -2 / (n1 * n2);
+    if (j < p->n1) return 2 / (n1 * (n1 - o->unbiased));
+    return i >= p->n1 ? 2 / (n2 * (n2 - o->unbiased)) : -2 / (n1 * n2);
 }
 
 /* Returns Q of the pool and turns d2 into dQ/dd2. */
@@ -144,7 +152,7 @@ static double statistic(const struct match_problem *m, struct pool *p, double s)
                 sum += minus1;
                 slope -= (minus1 + 1) / si;
             }
-            double w = weight(p, i, j) / o->kernels;
+            double w = weight(o, p, i, j) / o->kernels;
             p->sort[pair(i, j)] = w * sum;
             p->d2[pair(i, j)] = w * slope;
         }
@@ -208,8 +216,8 @@ static int match_pool(const struct match_problem *m, struct pool *p, double shar
     }
     if (!(*sigma > 0)) return OK;
     double q = statistic(m, p, *sigma);
-    if (!(q > 0)) return OK; /* rounding below 0: clamped, and no slope there */
-    double root = sqrt(q + SMOOTH);
+    if (!(q > 0) && !o->unbiased) return OK; /* rounding below 0: clamped, and no slope there */
+    double root = o->root ? sqrt(q + SMOOTH) : 0;
     *match += share * (o->root ? root - sqrt(SMOOTH) : q);
     descend(m, p, share * (o->root ? 1 / (2 * root) : 1));
     return OK;
@@ -222,7 +230,7 @@ static int count_terms(const struct match_problem *m, struct pool *p)
     if (!m->options.conditional || !m->options.present) return count_pools(m);
     for (int k = 0; k < m->classes; k++) {
         gather(p, k, m);
-        n += takes_part(p);
+        n += takes_part(&m->options, p);
     }
     return n;
 }
@@ -244,7 +252,7 @@ int match_compute(const struct match_problem *m, double *match)
     if (m->options.bandwidth == BANDWIDTH_POOLED && !m->reuse_sigma) TRY(pooled_median(m, &p, &common));
     for (int k = 0; k < count_pools(m); k++) {
         gather(&p, k, m);
-        if (takes_part(&p))
+        if (takes_part(&m->options, &p))
             TRY(match_pool(m, &p, 1.0 / terms, common, &m->sigma[k], match));
         else
             m->sigma[k] = 0;
@@ -329,10 +337,10 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     const size_t s2 = (size_t)d->m1 * s->d;
     real *g = kept;
     memset(g, 0, p->kept_bytes);
-    *match = -1;
+    *match = NO_MATCH;
     if (applies || memory) TRY(collect(s, context, x, memory));
     if (!applies || !s->m2) return OK;
-    const struct match_problem problem = {
+    struct match_problem problem = {
         .options = d->options,
         .classes = d->classes,
         .d = (int)s->d,
@@ -344,11 +352,13 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         .threads = s->be->threads,
         .work = context->scratch,
     };
+    if (now->iteration <= (uint64_t)d->unconditional) problem.options.conditional = 0;
     if (match_compute(&problem, match)) {
         *match = NAN;
         return OK;
     }
-    const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes);
+    const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes) *
+                         fade_share(d->full_rate, now->rate);
     const real factor = (real)(d->lambda * share * d->every);
     for (size_t i = 0; i < p->kept_bytes / sizeof *g; i++) g[i] *= factor;
     return OK;
