@@ -196,17 +196,18 @@ def lenet_cells(_scale: str, recipe: str) -> list[Cell]:
 # Ways to make the pull fade, or to know better what it pulls, one at a time.
 REMEDIES = ({"fade": "rate"}, {"estimate": "unbiased"}, {"match": "class"}, {"pair": "memory"},
             {"unconditional": "200"})
+STRONG = (".4", ".8", "2", "4", "8")  # beyond the paper's lambdas, as the rate falls early here
 
 
 def recipe_cells(_scale: str, recipe: str) -> list[Cell]:
     """What is in use, then every remedy at two strengths; with the root, whose pull does not fade by itself, one."""
-    return [baseline(), smooth(.1, 10), *(itra(v, recipe, root="0") for v in (".4", ".8")),
+    return [baseline(), smooth(.1, 10), *(itra(v, recipe, root="0") for v in STRONG),
             *(itra(v, recipe, root="0", **r) for v in (".8", ".4") for r in REMEDIES),
             *(itra(v, recipe, root="1", **f) for f in ({}, {"fade": "rate"}) for v in (".4", ".8"))]
 
 
 def scarce_cells(_scale: str, recipe: str) -> list[Cell]:
-    return [baseline(), smooth(.1, 10), *(itra(v, recipe, root="0") for v in (".4", ".8"))]
+    return [baseline(), smooth(.1, 10), *(itra(v, recipe, root="0") for v in STRONG)]
 
 
 def batch_cells(block: str, schedule: Schedule, batches: tuple[int, ...]) -> Callable[[str, str], list[Cell]]:
