@@ -99,7 +99,7 @@ alone() { # alone NAME NET TEXT [SECTION.KEY=VALUE]...
 # A width is a copy of the cfg whose hidden layers have so many filters.
 part_growth() {
     title "growth: resnet18, training step"
-    for batch in 16 64 256 1024; do
+    for batch in 16 64 150 256 1024; do
         alone "growth.batch$batch" resnet18 "batch $batch" net.batch=$batch net.subdivisions=1
     done
     for width in 1/4 2; do
@@ -108,6 +108,8 @@ part_growth() {
         wide=$(echo "$width" | tr / _)
         cfg=$pipes/wide.cfg alone "growth.width$wide" resnet18 "width $width, batch 150"
     done
+    sed -n 's/^bench growth.batch150/bench growth.width1/p' "$results" >>"$results"
+    command -v gnuplot >/dev/null && gnuplot scripts/growth.gp && echo "  $work/growth.png"
 }
 
 part_itra() {
