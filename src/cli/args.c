@@ -86,7 +86,7 @@ static const struct flag flags[] = {
     { "i", FLAG_GPU, 0, NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
     { "gpus", FLAG_GPU, 0, NETS, "N", "the same" },
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "compute on the CPU" },
-    { "precision", FLAG_TEXT, AT(precision), NETS, "WORD",
+    { "precision", FLAG_TEXT, AT(precision), NETS & ~(CMD_EXPORT | CMD_IMPORT), "WORD",
       "fp32, bf16, or on a GPU tf32 (precision= of [net])" },
     { "deterministic", FLAG_SWITCH, AT(deterministic), COMPUTES, NULL,
       "the same bits from run to run (CPU: always; GPU: slower)" },

@@ -135,6 +135,8 @@ done <forged.list
 refused "doubles" "of type F64, expected F32, F16 or BF16" "$DARKNET" import forged/F64.safetensors mini.cfg -out x.weights
 check "no weights of any of them" test ! -e x.weights
 refused "import: no -out" "import: -out FILE.weights" "$DARKNET" import mini.safetensors mini.cfg
+refused "import: no .safetensors" "import: mini.onnx: expected a .safetensors file" "$DARKNET" import mini.onnx mini.cfg -out x.weights
+refused "export: nothing is computed" "unknown flag -precision" "$DARKNET" export mini.cfg $weights -out x.onnx -precision bf16
 refused "import: another ending" "expected a name that ends in .weights" \
     "$DARKNET" import mini.safetensors mini.cfg -out x.safetensors
 refused "import into itself" "would be read and written" "$DARKNET" import x.weights mini.cfg -out x.weights
