@@ -1,4 +1,5 @@
 /* Whole trainings and validations, from a .data file. */
+#include <string.h>
 #include "api/handle.h"
 #include "core/cores.h"
 #include "core/file.h"
@@ -76,6 +77,17 @@ static int top_of(const struct images *i, const dn_net *d)
     return i->data->top < d->net->classes ? i->data->top : d->net->classes;
 }
 
+/* Names of files begin with the name, in the folder. */
+static int check_names(const dn_training *t, struct err *e)
+{
+    if (t->name && (!*t->name || strchr(t->name, '/')))
+        return fail(e, E_ARG,
+                    "dn_train: name '%.60s': expected the beginning of a file's name, without a folder",
+                    t->name);
+    if (t->backup && !*t->backup) return fail(e, E_ARG, "dn_train: backup '': expected a folder, such as .");
+    return OK;
+}
+
 static int run(struct training *t, const struct images *i, struct err *e)
 {
     const dn_training *asked = t->t;
@@ -108,6 +120,7 @@ static int train(dn_net *d, const char *data, const dn_training *asked, struct e
     if (!d->train)
         return fail(e, E_ARG, "dn_train: the net was opened for inference: set train in dn_options");
     TRY(check_workers("dn_train", asked->workers, e));
+    TRY(check_names(asked, e));
     int rc = open_images(&i, d, data, 1, e);
     if (!rc) rc = run(&t, &i, e);
     d->part = 0;

@@ -119,7 +119,7 @@ SCALAR double warmup_share(double warmup, uint64_t iteration, double ce_average,
 
 /* The share of its weight that a loss has whose weight goes with the learning rate; full: the rate at which
  * it is 1, or 0: it always is. */
-SCALAR double fade_share(double full, double rate) { return full > 0 ? rate / full : 1; }
+SCALAR double fade_share(double full, double rate) { return full > 0 && rate < full ? rate / full : 1; }
 
 /* Rounded by itself, as on the host: never part of a fused multiply-add. */
 SCALAR double rounded_product(double a, double b)

@@ -44,7 +44,8 @@ static const struct key keys[] = {
              "pair=loader: S2 is drawn at random, or each row from the class of that row of S1"),
     WORD_KEY(itra, gradient, 0, gradients, "flows into both mini-batches, or into S1 only"),
     WARMUP_KEY(itra, WARMUP_AUTO),
-    WORD_KEY(itra, fade, 0, fades, "rate: lambda falls with the learning rate, as a share of learning_rate"),
+    WORD_KEY(itra, fade, 0, fades,
+             "rate: lambda falls with the learning rate, as its share, at most 1, of learning_rate"),
     INT_KEY(itra, every, 1, 1, 1 << 20, "k: on every k-th iteration only, with k*lambda"),
     { 0 },
 };

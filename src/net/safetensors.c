@@ -104,7 +104,7 @@ static int take_metadata(struct parser *p)
         TRY(take_string(p, &value, 1));
         char *end = value;
         const uint64_t seen = *value >= '0' && *value <= '9' ? strtoull(value, &end, 10) : 0;
-        if (!strcmp(key, "seen") && !*end) p->s->seen = seen;
+        if (!strcmp(key, "seen") && !*end && strlen(value) < 20) p->s->seen = seen; /* 19 digits fit */
     } while (accept(p, ','));
     return take(p, '}', "a comma or the end of the object");
 }

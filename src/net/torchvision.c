@@ -1,4 +1,5 @@
 #include "torchvision.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
@@ -151,7 +152,12 @@ static int shift_mean(struct state_dict *d, struct safetensor *bias, struct para
     real *by = mem_alloc(mean->count, sizeof *by);
     int rc = by ? safetensors_get(d->file, bias, mean, by, e) : net_no_memory(mean->net, e);
     if (!rc) rc = param_explain(mean, param_get(mean, d->host), e);
-    for (size_t i = 0; !rc && i < mean->count; i++) d->host[i] -= by[i];
+    for (size_t i = 0; !rc && i < mean->count; i++) {
+        d->host[i] -= by[i];
+        if (!isfinite(d->host[i]))
+            rc = fail_at(e, E_NUMBER, d->file->file.path, 0,
+                         "a running mean less the bias before it is not finite");
+    }
     if (!rc) rc = param_explain(mean, param_set(mean, d->host), e);
     mem_free(by);
     return rc;

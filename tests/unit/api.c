@@ -600,6 +600,10 @@ static void data_files_are_checked(void **state)
     refused(dn_train(n, path("four.data"), NULL, &e), DN_CFG, "classes=4");
     refused(dn_train(n, path("none.data"), NULL, &e), DN_FILE, "no.list");
     refused(dn_train(n, path("none.data"), &many, &e), DN_ARG, "workers=-1");
+    const dn_training elsewhere = { .name = "../a" }, unnamed = { .name = "" }, root = { .backup = "" };
+    refused(dn_train(n, path("none.data"), &elsewhere, &e), DN_ARG, "without a folder");
+    refused(dn_train(n, path("none.data"), &unnamed, &e), DN_ARG, "name ''");
+    refused(dn_train(n, path("none.data"), &root, &e), DN_ARG, "backup ''");
     refused(dn_train(n, NULL, NULL, &e), DN_ARG, "NULL");
     refused(dn_train(NULL, path("none.data"), NULL, &e), DN_ARG, "no net");
     dn_close(n);
