@@ -80,6 +80,7 @@ int backend_open(struct backend **out, const char *device, int threads, struct e
     struct backend *be = mem_alloc(1, sizeof *be);
     if (!be) return fail(e, E_MEM, "no memory to open device %s", ops->name);
     be->ops = ops;
+    be->precisions = ops->precisions;
     snprintf(be->title, sizeof be->title, "%s", ops->name);
     be->threads = threads > 0 ? threads : cores();
     int rc = ops->open(be, index, e);

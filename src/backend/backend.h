@@ -59,7 +59,8 @@ struct backend {
     void *self;
     char title[80];           /* for messages: "cpu", "cuda:0 (NVIDIA H100 80GB HBM3)" */
     int threads;              /* compute threads, >= 1 */
-    enum precision precision; /* of operations planned from now on; one of ops->precisions */
+    unsigned precisions;      /* those of ops->precisions that this machine has */
+    enum precision precision; /* of operations planned from now on; one of them */
     int deterministic;        /* plans may not depend on timing, nor sums on the order of threads */
     int eager;                /* nothing is recorded and losses are read at once: to find out what fails */
 };
@@ -121,7 +122,7 @@ struct backend_ops {
     unsigned precisions;          /* bits: 1 << enum precision */
     const char *(*version)(void); /* libraries and versions, for `darknet version` */
     int by_threads;               /* results depend on how many threads there are, in their last bits */
-    int (*open)(struct backend *, int index, struct err *); /* threads is set */
+    int (*open)(struct backend *, int index, struct err *); /* threads and precisions are set */
     void (*close)(struct backend *);
     size_t (*free_bytes)(struct backend *); /* bytes that alloc could still give, roughly */
     /* Zeroed, aligned to 64 bytes or more. */

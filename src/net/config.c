@@ -146,7 +146,7 @@ static int check_precision(const struct net_config *c, struct cfg *cfg, const st
     char known[40] = "";
     if (be->ops->precisions & 1u << p) return OK;
     for (int i = 0; i < PRECISION_COUNT; i++)
-        if (be->ops->precisions & 1u << i)
+        if (be->precisions & 1u << i)
             n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", n ? " or " : "", precision_names[i]);
     cfg_find(&cfg->section[0], "precision", &line);
     const char *what = precision_names[p], *device = be->ops->name;

@@ -56,8 +56,8 @@ static inline void bed_say(void *ctx, const char *line)
     print_message("note: %s\n", line);
 }
 
-/* Skips the test where this machine has no such device. */
-static inline void bed_need(const char *device)
+/* Skips the test where this machine has no such device, or one without this precision. */
+static inline void bed_need(const char *device, enum precision p)
 {
     struct backend *be;
     struct err e;
@@ -65,7 +65,11 @@ static inline void bed_need(const char *device)
         print_message("skipped: %s\n", e.msg);
         skip();
     }
+    int has = be->precisions >> p & 1;
     backend_close(be);
+    if (has) return;
+    print_message("skipped: device %s has no %s here\n", device, precision_names[p]);
+    skip();
 }
 
 /* The net without a program. */

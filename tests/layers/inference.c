@@ -87,7 +87,7 @@ static void check(const char *device, const struct layer_ops *ops, const char *e
 static void registry(void **state)
 {
     const char *device = *state;
-    bed_need(device);
+    bed_need(device, PRECISION_FP32);
     for (int i = 0; layer_at(i); i++)
         for (const char *const *x = layer_at(i)->examples; *x; x++) check(device, layer_at(i), *x);
     for (int i = 0; i < BED_TWICE; i++) check(device, layer_find(bed_twice[i].layer), bed_twice[i].example);

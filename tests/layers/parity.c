@@ -134,7 +134,7 @@ static void layer(const struct backend_ops *device, enum precision p, const stru
 static void registry(const struct backend_ops *device, enum precision p)
 {
     if (!(device->precisions & 1u << p)) return;
-    bed_need(device->name);
+    bed_need(device->name, p);
     for (int i = 0; layer_at(i); i++) layer(device, p, layer_at(i));
 }
 
@@ -146,7 +146,7 @@ static void steps_one_by_one(void **state)
     struct bed *bed[2] = { &t.dev, &t.ref };
     struct err e = { 0 };
     char cfg[4096];
-    bed_need(device->name);
+    bed_need(device->name, PRECISION_FP32);
     bed_cfg(cfg, sizeof cfg, layer_find("itra"), "lambda=5\nwarmup=auto\npair=split", 3, 5);
     for (int i = 0; i < 2; i++) {
         const struct program_desc d = { .rows = BED_ROWS, .train = 1 };
@@ -172,7 +172,7 @@ static void sums_of_one_layer(void **state)
 {
     struct pair t = { .precision = PRECISION_FP32 };
     const struct backend_ops *device = *state;
-    bed_need(device->name);
+    bed_need(device->name, PRECISION_FP32);
     for (int i = 0; i < BED_TWICE; i++)
         check(&t, device->name, layer_find(bed_twice[i].layer), bed_twice[i].example, 3, 6);
 }

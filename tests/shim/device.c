@@ -10,7 +10,7 @@
 
 _Thread_local int kernel_order;
 _Thread_local long device_calls, device_fails;
-_Thread_local int device_records;
+_Thread_local int device_records, device_major = 9;
 static _Thread_local int recording;
 
 /* A call that a recording may not contain. */
@@ -36,7 +36,7 @@ int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
     *stream = NULL;
     if (index) return fail(e, E_DEVICE, "cuda:%d: there is 1 GPU, from cuda:0 on", index);
     TRY(told(call(), "opening the GPU", e));
-    *info = (struct dev_info){ "kernels on the host", 9, 0, 4 };
+    *info = (struct dev_info){ "kernels on the host", device_major, 0, 4 };
     return OK;
 }
 void dev_use(int index) { (void)index; }

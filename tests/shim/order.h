@@ -10,5 +10,6 @@ extern _Thread_local long device_calls, device_fails;
 /* 1: a step can be recorded, as far as that goes here: nothing of it runs, what a recording may not contain
  * fails, and in the end there is none. */
 extern _Thread_local int device_records;
+extern _Thread_local int device_major; /* compute capability of the card that is opened next */
 
 #endif

@@ -8,6 +8,7 @@ static int cpu_open(struct backend *be, int index, struct err *e)
     struct cpu *cpu = be->self = mem_alloc(1, sizeof *cpu);
     if (!cpu) return fail(e, E_MEM, "no memory to open device cpu");
     cpu->threads = be->threads;
+    if (!dnn_has_bf16()) be->precisions &= ~(1u << PRECISION_BF16);
     int rc = dnn_open(cpu, e);
     if (rc) mem_free(cpu);
     return rc;
@@ -42,11 +43,10 @@ static int cpu_write(struct backend *be, struct tensor *t, int row, int rows, co
 
 static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
 {
-    int bf16 = be->precision == PRECISION_BF16;
-    if (bf16 && !dnn_has_bf16())
+    if (!(be->precisions & 1u << be->precision))
         return fail(e, E_DEVICE,
                     "this processor has neither AVX512-BF16 nor AMX, which bf16 needs: try -precision fp32");
-    return format_tensor(t, format_layout(t->shape, 1, bf16), e);
+    return format_tensor(t, format_layout(t->shape, 1, be->precision == PRECISION_BF16), e);
 }
 
 #define OPERATION(name, provider) extern const struct name##_ops provider##_##name;

@@ -63,6 +63,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
         return rc;
     }
     cu->index = index;
+    if (cu->info.major < 8) be->precisions &= ~(1u << PRECISION_BF16);
     be->self = cu;
     snprintf(be->title, sizeof be->title, "cuda:%d (%.60s)", index, cu->info.name);
     return OK;
@@ -177,7 +178,7 @@ int cuda_tensor(struct tensor *t, int bf16, struct err *e)
 static int cuda_image(struct backend *be, struct tensor *t, struct err *e)
 {
     const struct dev_info *info = &cuda_of(be)->info;
-    if (cuda_wants_bf16(be) && info->major < 8)
+    if (!(be->precisions & 1u << be->precision))
         return fail(e, E_DEVICE, "%s has compute capability %d.%d, bf16 needs 8.0: try -precision fp32",
                     be->title, info->major, info->minor);
     return cuda_tensor(t, cuda_wants_bf16(be), e);
