@@ -1,11 +1,10 @@
 #include "graph.h"
 #include <stdio.h>
 #include <string.h>
+#include "backend/ops/norm.h"
 #include "backend/scalar.h"
 #include "core/array.h"
 #include "core/mem.h"
-
-#define NORM_EPSILON 1e-5 /* of backend/ops/norm.h */
 
 /* Fields of ONNX's messages. */
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };

@@ -131,7 +131,7 @@ void linear_fold(real *w, size_t n, size_t per)
     real *bias = w + n * per;
     const real *scale = bias + n, *mean = scale + n, *var = mean + n;
     for (size_t o = 0; o < n; o++) {
-        double f = (double)scale[o] / sqrt((double)var[o] + LINEAR_EPSILON);
+        double f = (double)scale[o] / sqrt((double)var[o] + NORM_EPSILON);
         for (size_t i = 0; i < per; i++) w[o * per + i] = (real)((double)w[o * per + i] * f);
         bias[o] = (real)((double)bias[o] - (double)mean[o] * f);
     }

@@ -37,10 +37,8 @@ struct graph;
 typedef int linear_map(const struct layer *, struct graph *, int weights, int bias);
 int linear_export(const struct layer *, struct graph *, linear_map *, int *y, struct err *);
 
-#define LINEAR_EPSILON 1e-5 /* that inference adds to variances */
-
 /* Folds the normalisation into weights and biases: w <- w f, bias <- bias - mean f, where f = scale /
- * sqrt(variance + LINEAR_EPSILON). All lie one after another in w: n x per weights, then n each of bias,
+ * sqrt(variance + NORM_EPSILON). All lie one after another in w: n x per weights, then n each of bias,
  * scale, mean and variance. */
 void linear_fold(real *w, size_t n, size_t per);
 

@@ -1,6 +1,7 @@
 #include "surgery.h"
 #include <math.h>
 #include <stdio.h>
+#include "backend/ops/norm.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "net/linear.h"
@@ -55,7 +56,7 @@ static int read_view(struct view *v, const struct net *n, struct err *e)
         v->x[r] = x;
         x += r == WEIGHTS ? v->n * v->per : v->n;
         for (size_t i = 0; (r == SCALE || r == VARIANCE) && i < v->n; i++)
-            v->x[r][i] = (real)(r == SCALE ? 1 : 1 - LINEAR_EPSILON);
+            v->x[r][i] = (real)(r == SCALE ? 1 : 1 - NORM_EPSILON);
         if (v->param[r]) TRY(param_explain(v->param[r], param_get(v->param[r], v->x[r]), e));
     }
     return OK;
@@ -74,7 +75,7 @@ static void fold(struct view *v)
     linear_fold(v->x[WEIGHTS], v->n, v->per);
     for (size_t o = 0; o < v->n; o++) {
         v->x[SCALE][o] = 1;
-        v->x[VARIANCE][o] = (real)(1 - LINEAR_EPSILON);
+        v->x[VARIANCE][o] = (real)(1 - NORM_EPSILON);
         v->x[MEAN][o] = 0;
     }
 }

@@ -11,8 +11,6 @@
 #include "backend/scalar.h"
 #include "norm_strips.h"
 
-#define EPS 1e-5
-
 /* ---- forward ---- */
 
 /* Adds the moments of n more numbers in each of `width` lanes. */
@@ -111,7 +109,7 @@ static void set_line(const struct job *k, size_t c, double mean, double var)
     size_t n = k->s->vector;
     kept[MEAN * n + c] = (float)mean;
     kept[VAR * n + c] = (float)var;
-    kept[GAIN * n + c] = (float)((double)k->scale[c] / sqrt(var + EPS));
+    kept[GAIN * n + c] = (float)((double)k->scale[c] / sqrt(var + NORM_EPSILON));
     kept[SHIFT * n + c] = k->bias[c];
 }
 
@@ -345,7 +343,7 @@ static void settle_gradients(const struct job *k, size_t strip, const struct par
                 sum += p[j * g->band].first[lane];
                 product += p[j * g->band].second[lane];
             }
-        double square = 1 / ((double)k->kept[VAR * n + c] + EPS);
+        double square = 1 / ((double)k->kept[VAR * n + c] + NORM_EPSILON);
         k->made[LEVEL * n + c] = (float)(sum / count);
         k->made[SLOPE * n + c] = (float)(product * square / count);
         k->gscale[c] = (float)(product * sqrt(square)) + (k->add ? k->gscale[c] : 0);

@@ -1,7 +1,8 @@
 /* Batch normalisation with its activation. A row is a pixel; a split is a run of rows with statistics of its
  * own (blockIdx.y). A thread owns V neighbouring channels of every so-many-th row.
  *
- * With e = x - mean, inv = 1 / sqrt(var + EPS), a = scale * inv and g = dLoss/dz, over the N rows of a split:
+ * With e = x - mean, inv = 1 / sqrt(var + NORM_EPSILON), a = scale * inv and g = dLoss/dz, over the N rows of a
+ * split:
  *   z = a * e + bias,  y = act(z)
  *   gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale = inv * sum(g * e),  gbias = sum(g)
  *
@@ -9,11 +10,9 @@
 #include "backend/ops/norm.h"
 #include "norm_rows.cuh"
 
-#define EPS 1e-5
-
 /* Arrays of numbers a channel. mean and inv: 2 * channels further on for the second split. */
 struct norm_at {
-    const float *mean, *inv; /* inv: 1 / sqrt(var + EPS); infer: var itself */
+    const float *mean, *inv; /* inv: 1 / sqrt(var + NORM_EPSILON); infer: var itself */
     const float *scale, *bias;
     int infer;
 };
@@ -107,7 +106,7 @@ KERNEL(finish, struct norm_job j, const void *x, const float *partial, const int
             const struct moments at = moments_of(&j, x, i, c, s + i * 2 * COLUMNS + threadIdx.x);
             const double n = rows_of(&j, i), unbias = n > 1 ? n / (n - 1) : 1;
             stats[2 * i * j.channels + c] = (float)at.mean;
-            stats[(2 * i + 1) * j.channels + c] = (float)(1 / sqrt(at.var + EPS));
+            stats[(2 * i + 1) * j.channels + c] = (float)(1 / sqrt(at.var + NORM_EPSILON));
             m += at.mean / j.splits;
             v += at.var * unbias / j.splits;
         }
@@ -133,7 +132,7 @@ DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channel
     for (unsigned k = 0; k < V; k++) {
         const float t = at->inv[split + c + k];
         f.mean[k] = at->mean[split + c + k];
-        f.a[k] = at->scale[c + k] * (at->infer ? (float)(1 / sqrt((double)t + EPS)) : t);
+        f.a[k] = at->scale[c + k] * (at->infer ? (float)(1 / sqrt((double)t + NORM_EPSILON)) : t);
         f.bias[k] = at->bias[c + k];
     }
     return f;

@@ -4,6 +4,8 @@
 #include "backend/activation.h"
 #include "backend/backend.h"
 
+#define NORM_EPSILON 1e-5 /* added to variances */
+
 struct norm_desc {
     const struct tensor *in;
     int train;
@@ -17,12 +19,12 @@ struct norm_ops {
     /* out: shape set; gets the layout of in. kept: mean and variance of the batch, per split. */
     int (*plan)(struct backend *, const struct norm_desc *, struct tensor *out, struct op_plan *,
                 struct err *);
-    /* y = act(scale * (x - mean) / sqrt(var + 1e-5) + bias), per channel; scale, bias, mean, var: c values
-     * each. train: mean and (biased) variance of the batch, per split, saved in kept; the running ones, mean
-     * and var, move once: r += bn_momentum * (batch - r), batch = the average over the splits of mean and of
-     * unbiased variance (v * N/(N-1), N = rows*h*w of the split). Where all of var is still 0 (never updated)
-     * bn_momentum is taken as 1. Batch statistics that are not finite leave the running ones of that channel
-     * alone. infer: mean and var are used, kept is NULL. x == y is not allowed. */
+    /* y = act(scale * (x - mean) / sqrt(var + NORM_EPSILON) + bias), per channel; scale, bias, mean, var:
+     * c values each. train: mean and (biased) variance of the batch, per split, saved in kept; the running
+     * ones, mean and var, move once: r += bn_momentum * (batch - r), batch = the average over the splits of
+     * mean and of unbiased variance (v * N/(N-1), N = rows*h*w of the split). Where all of var is still 0
+     * (never updated) bn_momentum is taken as 1. Batch statistics that are not finite leave the running ones
+     * of that channel alone. infer: mean and var are used, kept is NULL. x == y is not allowed. */
     int (*forward)(const struct op_plan *, const struct op_context *, const void *x, const void *addend,
                    const real *scale, const real *bias, real *mean, real *var, double bn_momentum, void *kept,
                    void *y);

@@ -6,8 +6,6 @@
 #include "backend/ops/norm.h"
 #include "ref.h"
 
-#define EPS 1e-5
-
 /* Kept from forward to backward: one for each channel of each split. */
 struct moments {
     double mean, var;
@@ -57,7 +55,7 @@ static struct moments measure(const struct norm_desc *s, int split, int c, const
 static void apply(const struct norm_desc *s, int split, int c, struct moments m, double scale, double bias,
                   const real *x, real *y)
 {
-    double root = sqrt(m.var + EPS);
+    double root = sqrt(m.var + NORM_EPSILON);
     for (ptrdiff_t k = 0; k < values(s, split); k++) {
         ptrdiff_t at = value(s, split, c, k);
         y[at] = act_apply(s->act, (real)(scale * (x[at] - m.mean) / root + bias));
@@ -109,7 +107,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 static void back(const struct norm_desc *s, int split, int c, struct moments m, double scale, const real *x,
                  const real *y, const real *gy, real *gx, double *gscale, double *gbias)
 {
-    double root = sqrt(m.var + EPS), sum_g = 0, sum_gu = 0;
+    double root = sqrt(m.var + NORM_EPSILON), sum_g = 0, sum_gu = 0;
     ptrdiff_t n = values(s, split);
     for (ptrdiff_t k = 0; k < n; k++) {
         ptrdiff_t at = value(s, split, c, k);
