@@ -57,8 +57,7 @@ static double flops(const struct layer *l)
 
 static int map(const struct layer *l, struct graph *g, int weights, int bias)
 {
-    int x = graph_row(g, l, 0),
-        y = bias ? graph_op(g, "Gemm", x, weights, bias) : graph_op(g, "Gemm", x, weights);
+    int y = graph_op(g, "Gemm", graph_row(g, l, 0), weights, bias);
     graph_int(g, "transB", 1);
     return y;
 }

@@ -136,8 +136,7 @@ static double flops(const struct layer *l)
 static int map(const struct layer *l, struct graph *g, int weights, int bias)
 {
     const struct convolutional *s = l->self;
-    int x = graph_map(g, l, 0),
-        y = bias ? graph_op(g, "Conv", x, weights, bias) : graph_op(g, "Conv", x, weights);
+    int y = graph_op(g, "Conv", graph_map(g, l, 0), weights, bias);
     const struct linear_desc d = geometry(l);
     graph_windows(g, l->in[0]->x.shape, s->blur.sharp.x.shape, &d);
     if (d.groups > 1) graph_int(g, "group", d.groups);

@@ -120,7 +120,9 @@ int graph_node(struct graph *g, const char *op, int n, const int *in)
     int out = add_tensor(g, is_row(g, in[0]));
     snprintf(name, sizeof name, "%s_%d", op, out);
     name_tensor(g, out, "/", name);
-    for (int i = 0; i < n; i++) proto_text(&g->node, NODE_INPUT, in[i] < 0 ? "" : name_of(g, in[i]));
+    while (in[n - 1] == GRAPH_ABSENT) n--; /* only those before one that is there are written, as "" */
+    for (int i = 0; i < n; i++)
+        proto_text(&g->node, NODE_INPUT, in[i] == GRAPH_ABSENT ? "" : name_of(g, in[i]));
     proto_text(&g->node, NODE_OUTPUT, name_of(g, out));
     proto_text(&g->node, NODE_NAME, name_of(g, out));
     proto_text(&g->node, NODE_OP, op);

@@ -42,8 +42,8 @@ int graph_any(struct graph *, const struct layer *, int k);
 /* Its output, a map or a row. Once, and last. */
 void graph_output(struct graph *, const struct layer *, int tensor);
 
-/* An operation with one output, which it returns: a row if its first input is one. The attributes that are
- * given next belong to it. */
+/* An operation with one output, which it returns: a row if its first input is one. Inputs may be
+ * GRAPH_ABSENT. The attributes that are given next belong to it. */
 int graph_node(struct graph *, const char *op, int n, const int *in);
 #define graph_op(g, op, ...)                                                                                 \
     graph_node(g, op, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), (int[]){ __VA_ARGS__ })

@@ -170,7 +170,7 @@ static int append(const struct layer *l, struct graph *g, linear_map *map, const
     const struct shape out = l->out->x.shape;
     const int64_t n = (int64_t)outputs(l), pixels[] = { out.c, out.h, out.w };
     const real *vectors = w + s->weights;
-    int weights = graph_reals(g, "weights", s->rank, s->dims, w), bias = 0;
+    int weights = graph_reals(g, "weights", s->rank, s->dims, w), bias = GRAPH_ABSENT;
     if (!apart) bias = graph_reals(g, "bias", s->untied ? 3 : 1, s->untied ? pixels : &n, vectors);
     int y = map(l, g, weights, bias);
     if (apart) y = graph_norm(g, y, n, vectors);

@@ -32,7 +32,7 @@ int linear_refresh(struct layer *, struct err *);
 int linear_forward(struct layer *, const struct pass *);
 int linear_backward(struct layer *, const struct pass *);
 /* Appends the layer to a graph, up to its activation, which *y is. map: appends the linear map with these
- * constants (bias 0: none) and returns it. */
+ * constants (bias may be GRAPH_ABSENT) and returns it. */
 struct graph;
 typedef int linear_map(const struct layer *, struct graph *, int weights, int bias);
 int linear_export(const struct layer *, struct graph *, linear_map *, int *y, struct err *);
