@@ -1,5 +1,4 @@
 /* Parameters by name and by number, in the order of the .weights file. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "api/handle.h"
@@ -13,7 +12,7 @@ static struct param *find(const dn_net *d, int i)
 {
     for (int k = 0; k < d->net->nparam; k++) {
         struct param *p = d->net->param[k];
-        if (!(p->flags & PARAM_UNSAVED) && i-- == 0) return p;
+        if (param_is_saved(p) && i-- == 0) return p;
     }
     return NULL;
 }
@@ -94,7 +93,7 @@ int dn_get_param(dn_net *d, int i, float *to, dn_error *error)
 static int check(const struct param *p, const float *from, struct err *e)
 {
     for (size_t k = 0; k < p->count; k++)
-        if (!isfinite(from[k]) || (from[k] < 0 && p->flags & PARAM_VARIANCE))
+        if (!param_accepts(p, (double)from[k]))
             return fail(e, E_NUMBER, "dn_set_param: %s: number %zu of its %s is %g",
                         net_layer_name(p->net, p->layer).text, k, surgery_param_name(p), (double)from[k]);
     return OK;

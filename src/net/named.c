@@ -8,8 +8,6 @@
 #include "net/surgery.h"
 #include "net/torchvision.h"
 
-static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
-
 /* ---- writing ---- */
 
 enum {
@@ -32,7 +30,7 @@ static int write_header(const struct net *n, struct file *f, struct err *e)
     size_t length = (size_t)sprintf(
         text, "{\"__metadata__\":{\"format\":\"darknet-itra\",\"seen\":\"%" PRIu64 "\"}", n->seen);
     for (int i = 0; i < n->nparam; i++) {
-        if (!in_file(n->param[i])) continue;
+        if (!param_is_saved(n->param[i])) continue;
         length += put_entry(text + length, n->param[i], at);
         at += n->param[i]->count * sizeof(float);
     }
@@ -49,7 +47,7 @@ static int write_all(const struct net *n, struct file *f, real *host, struct err
 {
     TRY(write_header(n, f, e));
     for (int i = 0; i < n->nparam; i++)
-        if (in_file(n->param[i])) TRY(param_write(n->param[i], f, host, e));
+        if (param_is_saved(n->param[i])) TRY(param_write(n->param[i], f, host, e));
     return file_commit(f, e);
 }
 
@@ -86,7 +84,7 @@ static int read_param(struct param *p, const struct safetensors *s, real *host, 
 static int read_ours(struct net *n, const struct safetensors *s, real *host, struct err *e)
 {
     for (int i = 0; i < n->nparam; i++)
-        if (in_file(n->param[i])) TRY(read_param(n->param[i], s, host, e));
+        if (param_is_saved(n->param[i])) TRY(read_param(n->param[i], s, host, e));
     net_set_seen(n, s->seen);
     return OK;
 }

@@ -62,10 +62,13 @@ int param_write(const struct param *p, struct file *f, real *host, struct err *e
 static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
 int param_is_trained(const struct param *p) { return p->g && !p->net->layer[p->layer].frozen; }
 
-static int is_averaged(const struct param *p)
+int param_is_saved(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
+int param_accepts(const struct param *p, double v)
 {
-    return p->net->config.ema_alpha > 0 && !(p->flags & PARAM_UNSAVED);
+    return isfinite(v) && !(v < 0 && p->flags & PARAM_VARIANCE);
 }
+
+static int is_averaged(const struct param *p) { return p->net->config.ema_alpha > 0 && param_is_saved(p); }
 
 size_t params_bytes(const struct net *n, int train)
 {

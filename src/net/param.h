@@ -36,6 +36,10 @@ real *params_host(const struct net *, struct err *);
 
 /* Does the update move it? */
 int param_is_trained(const struct param *);
+/* Do files of weights have it? */
+int param_is_saved(const struct param *);
+/* May it have this value? Files with others are damaged, or from a training that failed. */
+int param_accepts(const struct param *, double);
 /* w, g, v or s in the backend's own packing to dense host memory, and back: p->count numbers. */
 int param_unpack(const struct param *, const void *from, real *host);
 int param_pack(const struct param *, void *to, const real *host);

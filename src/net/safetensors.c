@@ -325,7 +325,7 @@ int safetensors_get(const struct safetensors *s, struct safetensor *t, const str
                        t->name, t->type->name);
     for (size_t i = 0; i < t->count; i++, at += t->type->bytes) {
         const float v = number(at, t->type->kind);
-        if (!isfinite(v) || (v < 0 && p->flags & PARAM_VARIANCE))
+        if (!param_accepts(p, (double)v))
             return fail_at(e, E_FORMAT, s->file.path, 0,
                            "%.100s: number %zu is %g: the file is damaged, or from a training that failed",
                            t->name, i, (double)v);

@@ -1,5 +1,4 @@
 #include "torchvision.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
@@ -154,7 +153,7 @@ static int shift_mean(struct state_dict *d, struct safetensor *bias, struct para
     if (!rc) rc = param_explain(mean, param_get(mean, d->host), e);
     for (size_t i = 0; !rc && i < mean->count; i++) {
         d->host[i] -= by[i];
-        if (!isfinite(d->host[i]))
+        if (!param_accepts(mean, (double)d->host[i]))
             rc = fail_at(e, E_NUMBER, d->file->file.path, 0,
                          "a running mean less the bias before it is not finite");
     }

@@ -2,7 +2,6 @@
  * 1000, else int32); then float32 numbers, layer after layer in the order in which they declare their
  * parameters. Little-endian, no padding. */
 #include "weights.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,20 +10,18 @@
 #include "core/text.h"
 #include "net/param.h"
 
-static int in_file(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
-
 /* Should loading read it? */
 static int is_read(const struct param *p)
 {
     const struct layer_common *c = &p->net->layer[p->layer].common;
-    return in_file(p) && !c->dontload && !(c->dontloadscales && p->flags & PARAM_SCALES);
+    return param_is_saved(p) && !c->dontload && !(c->dontloadscales && p->flags & PARAM_SCALES);
 }
 
 uint64_t weights_floats(const struct net *n)
 {
     uint64_t k = 0;
     for (int i = 0; i < n->nparam; i++)
-        if (in_file(n->param[i])) k += n->param[i]->count;
+        if (param_is_saved(n->param[i])) k += n->param[i]->count;
     return k;
 }
 
@@ -133,7 +130,7 @@ static int read_param(const struct param *p, struct file_reader *r, int transpos
     for (size_t k = 0; k < p->count; k++) {
         float v;
         TRY(reader_take(r, &v, sizeof v, e));
-        if (!isfinite(v) || (v < 0 && p->flags & PARAM_VARIANCE))
+        if (!param_accepts(p, (double)v))
             return fail_at(e, E_FORMAT, r->path, 0,
                            "%s: number %zu is %g: the file is damaged, or from a training that failed",
                            net_layer_name(n, p->layer).text, k, (double)v);
@@ -199,7 +196,8 @@ static int save_all(const struct net *n, struct file *f, int upto, uint64_t seen
     TRY(file_write(f, version, sizeof version, e));
     TRY(file_write(f, &seen, sizeof seen, e));
     for (int i = 0; i < n->nparam; i++)
-        if (n->param[i]->layer < upto && in_file(n->param[i])) TRY(param_write(n->param[i], f, host, e));
+        if (n->param[i]->layer < upto && param_is_saved(n->param[i]))
+            TRY(param_write(n->param[i], f, host, e));
     return file_commit(f, e);
 }
 
