@@ -26,6 +26,7 @@ struct winograd {
     size_t group;
     int large;                          /* threads divide outputs, not tiles */
     size_t parts;                       /* one a thread */
+    size_t part, sums;                  /* numbers of a part; of them, those before the sums over tiles */
     size_t at_x, at_gx, at_u, at_parts; /* in scratch */
 };
 
@@ -66,7 +67,6 @@ struct pass {
     struct finish finish;
     float *u;           /* in scratch: weights; threads divide outputs: windows, and gradients of tiles */
     float *parts;       /* behind them */
-    size_t part;        /* numbers that a thread has there */
     struct tiles tiles; /* threads divide outputs: of the group that all work on */
 };
 
@@ -158,7 +158,7 @@ static void forward_images(void *ctx, size_t part, size_t end)
     for (; part < end; part++) {
         struct tiles t = tiles_of(s);
         size_t image = t.down * t.across;
-        float *v = k->parts + part * k->part, *m = v + transformed(&t, s->x.blocks, 0);
+        float *v = k->parts + part * s->part, *m = v + transformed(&t, s->x.blocks, 0);
         while (next_group(&t, k->rows * part / s->parts * image, k->rows * (part + 1) / s->parts * image)) {
             read_windows(&s->x, k->x, &t, s->pad, v);
             multiply_group(k, &t, v, m);
@@ -175,8 +175,7 @@ static void backward_images(void *ctx, size_t part, size_t end)
         struct tiles t = tiles_of(s);
         size_t image = t.down * t.across, cleared = k->rows * part / s->parts,
                last = k->rows * (part + 1) / s->parts;
-        float *g = k->parts + part * k->part, *v = g + transformed(&t, s->y.blocks, 0),
-              *sums = v + transformed(&t, s->x.blocks, 0);
+        float *g = k->parts + part * s->part, *v = g + transformed(&t, s->y.blocks, 0), *sums = g + s->sums;
         int add = 0;
         for (size_t first = cleared; next_group(&t, first * image, last * image); add = 1) {
             read_gradients(&s->y, k->gy, &t, g);
@@ -203,11 +202,11 @@ static void gather_parts(void *ctx, size_t from, size_t to)
     size_t channels = s->x.blocks;
     for (size_t i = from; i < to; i++) {
         size_t o = i / channels, first = o / WIDTH * WIDTH, width = min_size(WIDTH, s->y.blocks - first);
-        const float *sums = k->parts + (channels + s->y.blocks) * POSITIONS * s->group * BLOCK +
+        const float *sums = k->parts + s->sums +
                             (first * POSITIONS * channels + i % channels * width) * MATRIX +
                             (o - first) * BLOCK;
         gather_weights(sums, s->size, block_channels(&s->x, i % channels), width, width * channels * BLOCK,
-                       s->parts, k->part, k->add_gw, k->gw + i * s->taps * MATRIX);
+                       s->parts, s->part, k->add_gw, k->gw + i * s->taps * MATRIX);
     }
 }
 
@@ -232,7 +231,7 @@ static void multiply_outputs(void *ctx, size_t part, size_t end)
     const struct map *from = from_map(k), *to = to_map(k);
     const float *v = k->u + (k->y ? 0 : transformed(t, s->x.blocks, 0));
     for (; part < end; part++) {
-        float *u = k->parts + part * k->part, *m = u + POSITIONS * WIDTH * from->blocks * MATRIX;
+        float *u = k->parts + part * s->part, *m = u + POSITIONS * WIDTH * from->blocks * MATRIX;
         size_t n = pieces(to->blocks);
         for (size_t i = n * part / s->parts; i < n * (part + 1) / s->parts; i++) {
             size_t o = i * WIDTH, width = min_size(WIDTH, to->blocks - o);
@@ -256,7 +255,7 @@ static void sum_outputs(void *ctx, size_t part, size_t end)
     enum { RANGE = 8 };
     size_t channels = s->x.blocks, ranges = (channels + RANGE - 1) / RANGE, n = pieces(s->y.blocks) * ranges;
     for (; part < end; part++) {
-        float *sums = k->parts + part * k->part;
+        float *sums = k->parts + part * s->part;
         for (size_t i = n * part / s->parts; i < n * (part + 1) / s->parts; i++) {
             size_t o = i / ranges * WIDTH, width = min_size(WIDTH, s->y.blocks - o), c = i % ranges * RANGE,
                    count = min_size(RANGE, channels - c);
@@ -299,22 +298,13 @@ static void run(struct pass *k)
     if (k->gw) parallel_for(s->cpu, s->x.blocks * s->y.blocks, 1, gather_parts, k);
 }
 
-/* Numbers of a part. */
-static size_t part_of(const struct winograd *s, int gradient)
-{
-    size_t x = s->x.blocks, y = s->y.blocks, tiles = POSITIONS * s->group * BLOCK;
-    if (s->large) return WIDTH * (POSITIONS * max_size(x, y) * MATRIX + tiles);
-    return (x + y) * tiles + (gradient ? POSITIONS * x * y * MATRIX : 0);
-}
-
-static struct pass pass_of(const struct winograd *s, size_t rows, const void *w, int gradient, void *scratch)
+static struct pass pass_of(const struct winograd *s, size_t rows, const void *w, void *scratch)
 {
     return (struct pass){ .s = s,
                           .rows = rows,
                           .w = w,
                           .u = scratch_at(scratch, s->at_u),
-                          .parts = scratch_at(scratch, s->at_parts),
-                          .part = part_of(s, gradient) };
+                          .parts = scratch_at(scratch, s->at_parts) };
 }
 
 /* x in blocks of channels. */
@@ -330,7 +320,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    const real *bias, void *y)
 {
     const struct winograd *s = p->self;
-    struct pass k = pass_of(s, s->rows, w, 0, context->scratch);
+    struct pass k = pass_of(s, s->rows, w, context->scratch);
     k.x = blocked(s, s->rows, x, context->scratch);
     k.y = y;
     k.finish = (struct finish){ bias, s->act };
@@ -343,7 +333,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                     const void *gy, void *gx, void *gw, real *gbias)
 {
     const struct winograd *s = p->self;
-    struct pass k = pass_of(s, s->rows_back, w, gw != NULL, context->scratch);
+    struct pass k = pass_of(s, s->rows_back, w, context->scratch);
     k.gy = gy;
     if (gx) k.gx = s->reorder ? scratch_at(context->scratch, s->at_gx) : gx;
     k.add_gx = s->add_gx && !s->reorder;
@@ -357,6 +347,23 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 }
 
 /* ---- plan ---- */
+
+/* What a pass needs besides its tensors: x and its gradient in blocks of channels, what all threads share,
+ * and a part for each thread. */
+static void reserve(struct winograd *s, int train, size_t *scratch)
+{
+    const size_t x = s->x.blocks, y = s->y.blocks, tiles = POSITIONS * s->group * BLOCK,
+                 weights = POSITIONS * x * y * MATRIX;
+    s->sums = s->large ? 0 : (x + y) * tiles;
+    s->part =
+        s->large ? WIDTH * (POSITIONS * max_size(x, y) * MATRIX + tiles) : s->sums + (train ? weights : 0);
+    if (s->reorder) {
+        s->at_x = scratch_reserve(scratch, s->rows * s->blocked.row * sizeof(float));
+        s->at_gx = scratch_reserve(scratch, s->rows_back * s->blocked.row * sizeof(float));
+    }
+    s->at_u = scratch_reserve(scratch, (s->large ? (x + y) * tiles : weights) * sizeof(float));
+    s->at_parts = scratch_reserve(scratch, s->parts * s->part * sizeof(float));
+}
 
 /* Compilers turn vectors of 16 numbers into poor code for anything smaller: with AVX2 this takes 2.7 times as
  * long as oneDNN's direct code. */
@@ -423,13 +430,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     s->group = s->large ? LARGE_GROUP * s->parts : GROUP;
     p->fused = s->act == d->act;
     p->weight_bytes = s->taps * x * y * MATRIX * sizeof(float);
-    if (s->reorder) {
-        s->at_x = scratch_reserve(&p->scratch_bytes, s->rows * s->blocked.row * sizeof(float));
-        s->at_gx = scratch_reserve(&p->scratch_bytes, s->rows_back * s->blocked.row * sizeof(float));
-    }
-    size_t shared = s->large ? (x + y) * s->group * BLOCK : x * y * MATRIX;
-    s->at_u = scratch_reserve(&p->scratch_bytes, POSITIONS * shared * sizeof(float));
-    s->at_parts = scratch_reserve(&p->scratch_bytes, s->parts * part_of(s, d->train) * sizeof(float));
+    reserve(s, d->train, &p->scratch_bytes);
     return OK;
 }
 
