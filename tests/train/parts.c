@@ -1,9 +1,10 @@
 /* The parts of the training loop that can be looked at alone: ranks, the sample for compactness, the metrics
  * file. */
 #include <unistd.h>
-#include "test.h"
+#include "tiny.h"
 #include "train/compactness.h"
 #include "train/evaluate.h"
+#include "train/lock.h"
 #include "train/metrics.h"
 
 /* ---- ranks ---- */
@@ -137,6 +138,27 @@ static void other_files_are_left_alone(void **state)
     unlink(path);
 }
 
+/* ---- the lock ---- */
+
+/* Of one process, too; and closing the file of the second run leaves the first one's lock. */
+static void a_folder_has_one_run(void **state)
+{
+    char path[64] = "/tmp/lock-XXXXXX";
+    struct lock first, other;
+    struct err e = { 0 };
+    (void)state;
+    close(mkstemp(path));
+    ok(lock_open(&first, path, NULL, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        e = (struct err){ 0 };
+        refused(lock_open(&other, path, NULL, &e), E_FILE, &e, "another run of this process");
+    }
+    lock_close(&first);
+    assert_int_equal(access(path, F_OK), -1);
+    ok(lock_open(&other, path, NULL, &e), &e);
+    lock_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +167,7 @@ int main(void)
         cmocka_unit_test(distances),
         cmocka_unit_test(metrics_are_cut_and_continued),
         cmocka_unit_test(other_files_are_left_alone),
+        cmocka_unit_test(a_folder_has_one_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
