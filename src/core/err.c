@@ -3,11 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Does a control character begin here: one of ASCII's, or of those that UTF-8 writes as C2 80 to C2 9F? */
+static int is_control(const char *s)
+{
+    const unsigned char c = (unsigned char)*s, next = (unsigned char)s[1];
+    return c < ' ' || c == 127 || (c == 0xc2 && next >= 0x80 && next < 0xa0);
+}
+
 /* Names and values from files may hold anything; a message is one line and changes no terminal. */
 static void make_printable(char *s)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 127) *s = '?';
+    for (; *s; s++) {
+        if (!is_control(s)) continue;
+        if (*s == '\xc2') *s++ = '?';
+        *s = '?';
+    }
 }
 
 static int put(struct err *e, int code, const char *place, const char *fmt, va_list ap)
