@@ -100,7 +100,8 @@ int dn_input(const dn_net *, int *channels, int *height, int *width);
 /* Images of a mini-batch: batch / subdivisions of the cfg. */
 int dn_mini_batch(const dn_net *);
 
-/* Images of training so far, by the .weights file and dn_step; what the learning rate follows. */
+/* Images of training so far, at most 2^53, by the .weights file and dn_step; what the learning rate follows.
+ */
 uint64_t dn_seen(const dn_net *);
 int dn_set_seen(dn_net *, uint64_t seen, dn_error *);
 

@@ -147,6 +147,8 @@ int dn_set_seen(dn_net *d, uint64_t seen, dn_error *error)
 {
     struct err e = { 0 };
     int rc = begin(d, "dn_set_seen", 1, &e);
+    if (!rc && seen > MOST_SEEN)
+        rc = fail(&e, E_ARG, "dn_set_seen: %llu images: expected at most 2^53", (unsigned long long)seen);
     if (rc) return give(rc, &e, error);
     net_set_seen(d->net, seen);
     d->part = 0;

@@ -121,6 +121,13 @@ void net_set_seen(struct net *n, uint64_t seen)
     n->seen = seen;
 }
 
+int net_check_seen(const char *path, uint64_t seen, struct err *e)
+{
+    if (seen <= MOST_SEEN) return OK;
+    return fail_at(e, E_FORMAT, path, 0, "%llu images of training: the file is damaged",
+                   (unsigned long long)seen);
+}
+
 uint64_t net_images_per_update(const struct net *n)
 {
     return (uint64_t)n->mini * (uint64_t)n->config.subdivisions;

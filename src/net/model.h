@@ -64,6 +64,9 @@ void model_free(struct net *n);
  * anew.
  */
 void net_set_seen(struct net *, uint64_t seen);
+/* E_FORMAT for a number in this file that no training reaches. */
+int net_check_seen(const char *path, uint64_t seen, struct err *);
+#define MOST_SEEN ((uint64_t)1 << 53) /* doubles count to there */
 
 /* Images of S1 per update: batch, less what subdivisions leave over. */
 uint64_t net_images_per_update(const struct net *);

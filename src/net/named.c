@@ -83,6 +83,7 @@ static int read_param(struct param *p, const struct safetensors *s, real *host, 
 
 static int read_ours(struct net *n, const struct safetensors *s, real *host, struct err *e)
 {
+    TRY(net_check_seen(s->file.path, s->seen, e));
     for (int i = 0; i < n->nparam; i++)
         if (param_is_saved(n->param[i])) TRY(read_param(n->param[i], s, host, e));
     net_set_seen(n, s->seen);

@@ -35,7 +35,10 @@ static int read_header(struct file_reader *r, uint64_t *seen, int *transposed, s
     if (v[0] < 0 || v[1] < 0 || v[0] > 1 << 20 || v[1] > 1 << 20)
         return fail_at(e, E_FORMAT, r->path, 0, "this is not a .weights file (version %d.%d)", v[0], v[1]);
     *transposed = v[0] > 1000 || v[1] > 1000;
-    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000) return reader_take(r, seen, sizeof *seen, e);
+    if (v[0] * 10 + v[1] >= 2 && v[0] < 1000 && v[1] < 1000) {
+        TRY(reader_take(r, seen, sizeof *seen, e));
+        return net_check_seen(r->path, *seen, e);
+    }
     TRY(reader_take(r, &seen32, sizeof seen32, e));
     *seen = seen32 < 0 ? 0 : (uint64_t)seen32;
     return OK;
@@ -290,6 +293,7 @@ static int read_state(struct net *n, struct file_reader *r, int set, real *host,
     struct state_head head;
     struct state_from from = { 0 };
     TRY(reader_take(r, &head, sizeof head, e));
+    TRY(net_check_seen(r->path, head.seen, e));
     for (int k = 0; k < 2; k++) {
         const uint64_t bit = k ? WITH_AVERAGE : WITH_ADAM;
         if ((head.kind ^ kind_of(n)) & bit)

@@ -49,6 +49,7 @@ def damaged(header, data):
         return pack(h, data)
 
     text = json.dumps(header).encode()
+    yield "seen", "9223372036854775807 images of training", changed("__metadata__", seen="9223372036854775807")
     begin, end = header[first]["data_offsets"]
     yield "empty", "too short", b""
     yield "short", "too short", b"\x08\0\0"

@@ -504,6 +504,8 @@ static void read_images_and_scales(void **state)
     assert_true(x[0] == .25f); /* the cfg has no mean */
     ok(dn_set_seen(n, 1234567890123, &e));
     assert_true(dn_seen(n) == 1234567890123);
+    refused(dn_set_seen(n, UINT64_MAX, &e), DN_ARG, "18446744073709551615 images: expected at most 2^53");
+    assert_true(dn_seen(n) == 1234567890123);
     refused(dn_set_seen(NULL, 1, &e), DN_ARG, "dn_set_seen");
     dn_close(n);
 }

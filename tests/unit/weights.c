@@ -135,10 +135,14 @@ static void headers_old_and_new(void **state)
         counts_from(PARAMS - 1, starts[PARAMS - 1]);
         tiny_close(&t);
     }
+    struct err e = { 0 };
+    int layers;
     fresh(CFG, 0);
     struct image f = file_of(0, 2, (uint64_t)5 << 32, 1, FLOATS);
     load_ok(&f, 4);
     assert_true(t.net->seen == (uint64_t)5 << 32);
+    f = file_of(0, 2, UINT64_MAX - 10, 1, FLOATS);
+    refused(load(&f, 0, &layers, &e), E_FORMAT, &e, "18446744073709551605 images of training");
     f = file_of(0, 1, (uint64_t)-7, 0, FLOATS); /* an int that ran over */
     load_ok(&f, 4);
     assert_int_equal(t.net->seen, 0);
