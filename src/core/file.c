@@ -41,6 +41,24 @@ int file_open(const char *path, int *fd, uint64_t *size, struct err *e)
     return rc;
 }
 
+int file_read(int fd, const char *path, size_t bytes, char **to, struct err *e)
+{
+    size_t used = 0;
+    ssize_t got = 0;
+    int rc = OK;
+    char *p = *to = mem_alloc(bytes + 1, 1);
+    if (!p) return fail_at(e, E_MEM, path, 0, "not enough memory for %zu bytes", bytes);
+    while (used < bytes && (got = read(fd, p + used, bytes - used)) > 0) used += (size_t)got;
+    if (got < 0)
+        rc = fail_at(e, E_FILE, path, 0, "cannot be read: %s", strerror(errno));
+    else if (used < bytes)
+        rc = fail_at(e, E_FILE, path, 0, "became shorter while it was read");
+    if (!rc) return OK;
+    mem_free(p);
+    *to = NULL;
+    return rc;
+}
+
 int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct err *e)
 {
     int fd;
@@ -48,27 +66,14 @@ int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct er
     *bytes = NULL;
     *n = 0;
     TRY(file_open(path, &fd, &size, e));
-    size_t used = 0;
-    ssize_t got = 0;
-    int rc = OK;
-    char *p = size > limit ? NULL : mem_alloc((size_t)size + 1, 1);
-    while (p && used < size && (got = read(fd, p + used, (size_t)size - used)) > 0) used += (size_t)got;
-    if (size > limit)
-        rc = fail_at(e, E_FORMAT, path, 0,
-                     "has %" PRIu64 " bytes, expected at most %zu: not a file of the expected kind", size,
-                     limit);
-    else if (!p)
-        rc = fail_at(e, E_MEM, path, 0, "not enough memory for %" PRIu64 " bytes", size);
-    else if (got < 0)
-        rc = fail_at(e, E_FILE, path, 0, "cannot be read: %s", strerror(errno));
+    int rc = size > limit
+                 ? fail_at(e, E_FORMAT, path, 0,
+                           "has %" PRIu64 " bytes, expected at most %zu: not a file of the expected kind",
+                           size, limit)
+                 : file_read(fd, path, (size_t)size, bytes, e);
     close(fd);
-    if (rc) {
-        mem_free(p);
-        return rc;
-    }
-    *bytes = p;
-    *n = used;
-    return OK;
+    if (!rc) *n = (size_t)size;
+    return rc;
 }
 
 int text_load(const char *path, size_t limit, char **text, size_t *n, struct err *e)

@@ -10,6 +10,9 @@
  * once. */
 int file_open(const char *path, int *fd, uint64_t *size, struct err *);
 
+/* The next bytes of such a descriptor plus a final 0 in *to (mem_free it). Fewer are an error. */
+int file_read(int fd, const char *path, size_t bytes, char **to, struct err *);
+
 /* The whole file plus a final 0 in *bytes (mem_free it), its length in *n. More than `limit` bytes is an
  * error. */
 int file_load(const char *path, size_t limit, char **bytes, size_t *n, struct err *);

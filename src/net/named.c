@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/file.h"
 #include "core/mem.h"
 #include "net/param.h"
 #include "net/safetensors.h"
@@ -76,14 +77,14 @@ static int read_param(struct param *p, const struct safetensors *s, real *host, 
     const struct surgery_name name = surgery_full_name(p);
     struct safetensor *t = safetensors_find(s, name.text);
     if (!t)
-        return fail_at(e, E_FORMAT, s->file.path, 0, "has no tensor %s: is it of another cfg?", name.text);
+        return fail_at(e, E_FORMAT, s->path, 0, "has no tensor %s: is it of another cfg?", name.text);
     TRY(safetensors_get(s, t, p, host, e));
     return param_explain(p, param_set(p, host), e);
 }
 
 static int read_ours(struct net *n, const struct safetensors *s, real *host, struct err *e)
 {
-    TRY(net_check_seen(s->file.path, s->seen, e));
+    TRY(net_check_seen(s->path, s->seen, e));
     for (int i = 0; i < n->nparam; i++)
         if (param_is_saved(n->param[i])) TRY(read_param(n->param[i], s, host, e));
     net_set_seen(n, s->seen);

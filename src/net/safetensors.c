@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/array.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "net/surgery.h"
 
@@ -30,8 +32,8 @@ struct parser {
 
 static int expected(const struct parser *p, const char *what)
 {
-    return fail_at(p->e, E_FORMAT, p->s->file.path, 0, "byte %td of the header: expected %s",
-                   p->at - p->start, what);
+    return fail_at(p->e, E_FORMAT, p->s->path, 0, "byte %td of the header: expected %s", p->at - p->start,
+                   what);
 }
 
 static void skip_blanks(struct parser *p)
@@ -154,7 +156,7 @@ static int check_bytes(const struct parser *p, struct safetensor *t)
     for (int i = 0; i < t->rank; i++) large |= mem_mul(t->count, t->dims[i], &t->count);
     large |= mem_mul(t->count, t->type->bytes, &bytes);
     if (!large && t->begin <= t->end && t->end - t->begin == bytes) return OK;
-    return fail_at(p->e, E_FORMAT, p->s->file.path, 0,
+    return fail_at(p->e, E_FORMAT, p->s->path, 0,
                    "%.100s: its data_offsets [%" PRIu64 ", %" PRIu64 "] do not hold %s numbers of type %s",
                    t->name, t->begin, t->end, safetensors_shape(t->rank, t->dims).text, t->type->name);
 }
@@ -209,7 +211,7 @@ static int by_place(const void *a, const void *b)
 /* The tensors cover the bytes behind the header, each once, and their names differ. */
 static int check_tensors(struct safetensors *s, uint64_t bytes, struct err *e)
 {
-    const char *path = s->file.path;
+    const char *path = s->path;
     uint64_t at = 0;
     if (!s->n) return fail_at(e, E_FORMAT, path, 0, "holds no tensors");
     qsort(s->tensor, s->n, sizeof *s->tensor, by_place);
@@ -229,33 +231,58 @@ static int check_tensors(struct safetensors *s, uint64_t bytes, struct err *e)
     return OK;
 }
 
-int safetensors_open(struct safetensors *s, const char *path, struct err *e)
+static int read_length(const struct safetensors *s, int fd, uint64_t size, uint64_t *length, struct err *e)
 {
-    uint64_t length;
-    *s = (struct safetensors){ .file.path = path };
-    TRY(reader_open(&s->file, path, SIZE_MAX / 2, e));
-    if (s->file.n > 4 && !memcmp(s->file.data, "PK\3\4", 4))
-        return fail_at(e, E_FORMAT, path, 0,
+    char *bytes;
+    *length = 0;
+    if (size < sizeof *length)
+        return fail_at(e, E_FORMAT, s->path, 0, "is too short for a .safetensors file: %" PRIu64 " bytes",
+                       size);
+    TRY(file_read(fd, s->path, sizeof *length, &bytes, e));
+    const int zip = !memcmp(bytes, "PK\3\4", 4);
+    memcpy(length, bytes, sizeof *length);
+    mem_free(bytes);
+    if (zip)
+        return fail_at(e, E_FORMAT, s->path, 0,
                        "is a zip file, PyTorch's own: convert it in Python: safetensors.torch.save_file("
                        "torch.load(\"%.100s\", weights_only=True), \"FILE.safetensors\")",
-                       path);
-    TRY(reader_take(&s->file, &length, sizeof length, e));
-    if (length > most_header || length > s->file.n - s->file.at)
-        return fail_at(e, E_FORMAT, path, 0,
-                       "is not a .safetensors file, or incomplete: a header of %" PRIu64
-                       " bytes in a file of %zu",
-                       length, s->file.n);
-    char *start = s->file.data + s->file.at, *end = start + length;
-    struct parser p = { s, start, start, end, e };
-    s->data = end;
+                       s->path);
+    if (*length <= most_header && *length <= size - sizeof *length) return OK;
+    return fail_at(e, E_FORMAT, s->path, 0,
+                   "is not a .safetensors file, or incomplete: a header of %" PRIu64
+                   " bytes in a file of %" PRIu64,
+                   *length, size);
+}
+
+/* The numbers last: they may be many. */
+static int read_all(struct safetensors *s, int fd, uint64_t size, struct err *e)
+{
+    uint64_t length;
+    TRY(read_length(s, fd, size, &length, e));
+    TRY(file_read(fd, s->path, length, &s->header, e));
+    struct parser p = { s, s->header, s->header, s->header + length, e };
+    const uint64_t bytes = size - sizeof length - length;
     TRY(take_header(&p));
-    return check_tensors(s, s->file.n - s->file.at - length, e);
+    TRY(check_tensors(s, bytes, e));
+    return file_read(fd, s->path, bytes, &s->data, e);
+}
+
+int safetensors_open(struct safetensors *s, const char *path, struct err *e)
+{
+    int fd;
+    uint64_t size;
+    *s = (struct safetensors){ .path = path };
+    TRY(file_open(path, &fd, &size, e));
+    int rc = read_all(s, fd, size, e);
+    close(fd);
+    return rc;
 }
 
 void safetensors_close(struct safetensors *s)
 {
     mem_free(s->tensor);
-    reader_close(&s->file);
+    mem_free(s->header);
+    mem_free(s->data);
     *s = (struct safetensors){ 0 };
 }
 
@@ -310,7 +337,7 @@ static int check_shape(const struct safetensors *s, const struct safetensor *t, 
     for (int i = 0; i < p->rank; i++) dims[i] = (uint64_t)p->dims[i];
     for (int i = 0; i < p->rank; i++) same &= t->dims[i] == dims[i];
     if (same) return OK;
-    return fail_at(e, E_FORMAT, s->file.path, 0, "%.100s is %s, expected %s, as %s of %s", t->name,
+    return fail_at(e, E_FORMAT, s->path, 0, "%.100s is %s, expected %s, as %s of %s", t->name,
                    safetensors_shape(t->rank, t->dims).text, safetensors_shape(p->rank, dims).text,
                    surgery_param_name(p), net_layer_name(p->net, p->layer).text);
 }
@@ -321,12 +348,12 @@ int safetensors_get(const struct safetensors *s, struct safetensor *t, const str
     const char *at = s->data + t->begin;
     TRY(check_shape(s, t, p, e));
     if (t->type->kind == OTHER)
-        return fail_at(e, E_FORMAT, s->file.path, 0, "%.100s is of type %s, expected F32, F16 or BF16",
-                       t->name, t->type->name);
+        return fail_at(e, E_FORMAT, s->path, 0, "%.100s is of type %s, expected F32, F16 or BF16", t->name,
+                       t->type->name);
     for (size_t i = 0; i < t->count; i++, at += t->type->bytes) {
         const float v = number(at, t->type->kind);
         if (!param_accepts(p, (double)v))
-            return fail_at(e, E_FORMAT, s->file.path, 0,
+            return fail_at(e, E_FORMAT, s->path, 0,
                            "%.100s: number %zu is %g: the file is damaged, or from a training that failed",
                            t->name, i, (double)v);
         to[i] = v;
@@ -339,9 +366,9 @@ int safetensors_check_used(const struct safetensors *s, const char *cfg, struct 
 {
     for (size_t i = 0; i < s->n; i++)
         if (!s->tensor[i].used)
-            return fail_at(e, E_FORMAT, s->file.path, 0,
-                           "%.100s, %s, is left over: %.150s has no place for it", s->tensor[i].name,
-                           safetensors_shape(s->tensor[i].rank, s->tensor[i].dims).text, cfg);
+            return fail_at(e, E_FORMAT, s->path, 0, "%.100s, %s, is left over: %.150s has no place for it",
+                           s->tensor[i].name, safetensors_shape(s->tensor[i].rank, s->tensor[i].dims).text,
+                           cfg);
     return OK;
 }
 

@@ -4,7 +4,6 @@
 #ifndef NET_SAFETENSORS_H
 #define NET_SAFETENSORS_H
 #include <stdint.h>
-#include "core/file.h"
 #include "net/param.h"
 
 enum { SAFETENSORS_RANK = 8 }; /* dimensions at most */
@@ -20,8 +19,8 @@ struct safetensor {
 };
 
 struct safetensors {
-    struct file_reader file;   /* all of it, in memory; holds the names */
-    const char *data;          /* the first byte behind the header */
+    const char *path;
+    char *header, *data;       /* all of the file; the header holds the names */
     struct safetensor *tensor; /* sorted by name */
     size_t n;
     uint64_t seen; /* images of training, where this program has written the file */

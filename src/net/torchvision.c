@@ -102,7 +102,7 @@ static int find_modules(struct state_dict *d, struct err *e)
     d->module = mem_alloc(s->n, sizeof *d->module);
     if (!d->module) return fail(e, E_MEM, "not enough memory");
     for (size_t i = 0; i < s->n; i++) {
-        int part = find_part(&s->tensor[i], s->file.path, &d->module[i], e);
+        int part = find_part(&s->tensor[i], s->path, &d->module[i], e);
         if (part < 0) return part;
         d->module[i].part[part] = &s->tensor[i];
         s->tensor[i].used = part == TRACKED;
@@ -130,7 +130,7 @@ static int take_part(struct state_dict *d, const struct module *m, enum part par
                      struct err *e)
 {
     if (!m->part[part])
-        return fail_at(e, E_FORMAT, d->file->file.path, 0, "has no %.*s.%s, which %s needs", (int)m->length,
+        return fail_at(e, E_FORMAT, d->file->path, 0, "has no %.*s.%s, which %s needs", (int)m->length,
                        m->name, part_names[part], net_layer_name(p->net, p->layer).text);
     TRY(safetensors_get(d->file, m->part[part], p, d->host, e));
     return param_explain(p, param_set(p, d->host), e);
@@ -140,7 +140,7 @@ static int next_module(struct state_dict *d, const struct param *p, struct modul
 {
     *m = d->next < d->n ? &d->module[d->next++] : NULL;
     if (*m) return OK;
-    return fail_at(e, E_FORMAT, d->file->file.path, 0, "has no module left for %s of %s",
+    return fail_at(e, E_FORMAT, d->file->path, 0, "has no module left for %s of %s",
                    surgery_param_name(p), net_layer_name(p->net, p->layer).text);
 }
 
@@ -154,7 +154,7 @@ static int shift_mean(struct state_dict *d, struct safetensor *bias, struct para
     for (size_t i = 0; !rc && i < mean->count; i++) {
         d->host[i] -= by[i];
         if (!param_accepts(mean, (double)d->host[i]))
-            rc = fail_at(e, E_NUMBER, d->file->file.path, 0,
+            rc = fail_at(e, E_NUMBER, d->file->path, 0,
                          "a running mean less the bias before it is not finite");
     }
     if (!rc) rc = param_explain(mean, param_set(mean, d->host), e);
@@ -178,7 +178,7 @@ static int read_layer(struct state_dict *d, const struct net *n, int layer, stru
                  *mean = find_param(n, layer, "mean");
     struct module *m = NULL;
     if (!bias)
-        return fail_at(e, E_FORMAT, d->file->file.path, 0, "has nothing for the weights of %s",
+        return fail_at(e, E_FORMAT, d->file->path, 0, "has nothing for the weights of %s",
                        net_layer_name(n, layer).text);
     if (weights) {
         TRY(next_module(d, weights, &m, e));
