@@ -71,16 +71,14 @@ for how in shared static; do
 done
 "$DARKNET" classifier predict mini.data plain.cfg backup/plain_final.weights wide.ppm tall.ppm img/*.ppm -csv -t 3 2>/dev/null |
     sed '1d; s/,[^,]*,\([^,]*\)$/,\1/' >cli.csv
-check "predictions are those of the program" diff cli.csv shared.csv
+# Mini-batches differ, and with them the last digits.
+check "predictions are those of the program" near 26 2e-6 cli.csv shared.csv
 check "static or shared" diff shared.csv static.csv
 ./predict.shared plain.cfg backup/plain_final.weights valid.features $(cat valid.list) >/dev/null || fail "features"
 "$DARKNET" classifier features mini.data plain.cfg backup/plain_final.weights -out cli.npy >/dev/null 2>&1 || fail "features by the program"
 tail -c "$(stat -c %s valid.features)" cli.npy >cli.features
-near() { # near FILE FILE: floats that differ by less than 1e-5, since mini-batches differ
-    [ -s "$1" ] && paste <(od -An -v -t f4 -w4 "$1") <(od -An -v -t f4 -w4 "$2") |
-        awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-10 { bad = 1; print } END { exit bad }'
-}
-check "features are those of the program" near valid.features cli.features
+numbers() { od -An -v -t f4 -w4 "$1"; }
+check "features are those of the program" near 1 1e-5 <(numbers valid.features) <(numbers cli.features)
 check "training stops when it is told to" grep "^3 iterations" <(./train.shared plain.cfg mini.data stopped 3 2>&1)
 check "and goes on" "$DARKNET" classifier train mini.data plain.cfg -nogpu -resume stopped/plain_last.state
 check "to where it would have come" cmp backup/plain_final.weights shared/plain_final.weights
