@@ -9,13 +9,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paper.runs import Problem, Run, cfg_hash, data_keys, is_of, make_run, read_result, table_cells
+from paper.runs import DATA_KEYS, Problem, Run, cfg_hash, data_keys, is_of, make_run, read_result, table_cells
 from paper.tables import RECIPES, SCALES, Cell, Table
 
 COLUMNS = ("table", "scale", "recipe", "cell", "seed", "commit", "started", "iterations", "seconds", "test_top1",
            "test_ce", "compactness", "same_distance", "holdout_top1", "holdout_ce", "holdout_compactness", "train_ce",
            "collapsed", "step_seconds", "cfg", "cfg_hash", "set", "data")
-DATA_KEYS = ("train_limit", "holdout", "label_noise")  # in the column data
 ACCURACY_HEAD = ("", "seeds", "top-1, %", "CE", "paper: top-1, CE", "holdout: top-1, %", "holdout: CE", "compactness",
                  "collapsed")
 TIME_HEAD = ("", "seeds", "ms a step", "against baseline", "paper")

@@ -32,6 +32,7 @@ from typing import IO, NoReturn
 from paper.tables import FETCH, LITERAL, Block, Cell, Setup, Table
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA_KEYS = ("train_limit", "holdout", "label_noise")  # of training alone; in the results' column data
 TIMING_SKIP = 16  # iterations until caches and clocks have settled
 
 
@@ -227,7 +228,7 @@ def data_of(run: Run, testing: bool) -> dict[str, str]:
     """The .data of training, or that of the test: the whole test set, nothing held out."""
     keys = {**data_keys(run.setup.data), **dict(run.data_keys)}
     if testing:
-        keys = {k: v for k, v in keys.items() if k not in ("train_limit", "holdout", "label_noise")}
+        keys = {k: v for k, v in keys.items() if k not in DATA_KEYS}
     return {**{k: v for k, v in keys.items() if v}, "backup": shown(run.folder / "backup")}
 
 
