@@ -3,6 +3,7 @@
 #include <strings.h>
 #include "cli/cli.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "net/named.h"
 #include "net/onnx.h"
 
@@ -17,8 +18,14 @@ static int read_names(const struct session *s, char ***name, int *n, struct err 
 {
     if (!s->cli->names) return OK;
     TRY(list_read(name, n, s->cli->names, e));
-    if (*n >= s->net->classes) return OK;
-    return fail_at(e, E_ARG, s->cli->names, 0, "has %d names, and the net %d outputs", *n, s->net->classes);
+    if (*n < s->net->classes)
+        return fail_at(e, E_ARG, s->cli->names, 0, "has %d names, and the net %d outputs", *n,
+                       s->net->classes);
+    for (int i = 0; i < s->net->classes; i++)
+        if (!text_is_utf8((*name)[i]))
+            return fail_at(e, E_FORMAT, s->cli->names, list_line(s->cli->names, i),
+                           "is not UTF-8, as names in ONNX are: save the list as UTF-8");
+    return OK;
 }
 
 static int export_onnx(const struct session *s, const char *path, struct err *e)
@@ -79,9 +86,9 @@ static int import(struct session *s, const struct cli *c, struct err *e)
     if (!has_suffix(c->out, ".weights"))
         return fail(e, E_ARG, "import: -out %.200s: expected a name that ends in .weights", c->out);
     TRY(session_open(s, c, NULL, c->arg[1], e));
+    TRY(file_spare_others(c->out, &kind, e));
     TRY(program_open(&s->program, s->net, &(struct program_desc){ .rows = 1 }, e));
     TRY(named_load(s->net, c->arg[0], e));
-    TRY(file_spare_others(c->out, &kind, e));
     TRY(weights_save(s->net, c->out, s->net->n, s->net->seen, e));
     note(&s->notes, "Saving weights to %s", c->out);
     return OK;

@@ -42,6 +42,22 @@ char *lines_next(struct lines *l)
     return text_trim(line);
 }
 
+int text_is_utf8(const char *s)
+{
+    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+    for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
+        const int more = *p < 0x80 ? 0 : *p >> 5 == 6 ? 1 : *p >> 4 == 14 ? 2 : *p >> 3 == 30 ? 3 : -1;
+        if (more < 0) return 0;
+        uint32_t c = more ? *p & 0x3fu >> more : *p;
+        for (int i = 0; i < more; i++) {
+            if ((*++p & 0xc0) != 0x80) return 0;
+            c = c << 6 | (*p & 0x3f);
+        }
+        if (c < least[more] || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff) return 0;
+    }
+    return 1;
+}
+
 /* ---- numbers ---- */
 
 double text_number(const char *s, char **end)

@@ -16,6 +16,9 @@ char *lines_next(struct lines *);
 /* Cuts blanks off both ends, in place. */
 char *text_trim(char *);
 
+/* Is it UTF-8: neither cut or overlong, nor of surrogates? */
+int text_is_utf8(const char *);
+
 /* strtod in the C locale: a program that links this library may use another, in which 0.1 is written 0,1. */
 double text_number(const char *s, char **end);
 

@@ -8,6 +8,7 @@
 #include "net/safetensors.h"
 #include "net/surgery.h"
 #include "net/torchvision.h"
+#include "net/weights.h"
 
 /* ---- writing ---- */
 
@@ -55,6 +56,7 @@ static int write_all(const struct net *n, struct file *f, real *host, struct err
 int named_save(const struct net *n, const char *path, struct err *e)
 {
     struct file f;
+    if (!weights_floats(n)) return fail_at(e, E_ARG, n->cfg->path, 0, "has no weights to export");
     TRY(file_create(&f, path, e));
     real *host = params_host(n, e);
     int rc = host ? write_all(n, &f, host, e) : E_MEM;
@@ -76,8 +78,7 @@ static int read_param(struct param *p, const struct safetensors *s, real *host, 
 {
     const struct surgery_name name = surgery_full_name(p);
     struct safetensor *t = safetensors_find(s, name.text);
-    if (!t)
-        return fail_at(e, E_FORMAT, s->path, 0, "has no tensor %s: is it of another cfg?", name.text);
+    if (!t) return fail_at(e, E_FORMAT, s->path, 0, "has no tensor %s: is it of another cfg?", name.text);
     TRY(safetensors_get(s, t, p, host, e));
     return param_explain(p, param_set(p, host), e);
 }
@@ -87,6 +88,7 @@ static int read_ours(struct net *n, const struct safetensors *s, real *host, str
     TRY(net_check_seen(s->path, s->seen, e));
     for (int i = 0; i < n->nparam; i++)
         if (param_is_saved(n->param[i])) TRY(read_param(n->param[i], s, host, e));
+    TRY(safetensors_check_used(s, n->cfg->path, e));
     net_set_seen(n, s->seen);
     return OK;
 }
@@ -97,7 +99,6 @@ int named_load(struct net *n, const char *path, struct err *e)
     real *host = params_host(n, e);
     int rc = host ? safetensors_open(&s, path, e) : E_MEM;
     if (!rc) rc = is_ours(n, &s) ? read_ours(n, &s, host, e) : torchvision_read(n, &s, host, e);
-    if (!rc) rc = safetensors_check_used(&s, n->cfg->path, e);
     if (host) safetensors_close(&s);
     mem_free(host);
     return rc;

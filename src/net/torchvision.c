@@ -140,8 +140,8 @@ static int next_module(struct state_dict *d, const struct param *p, struct modul
 {
     *m = d->next < d->n ? &d->module[d->next++] : NULL;
     if (*m) return OK;
-    return fail_at(e, E_FORMAT, d->file->path, 0, "has no module left for %s of %s",
-                   surgery_param_name(p), net_layer_name(p->net, p->layer).text);
+    return fail_at(e, E_FORMAT, d->file->path, 0, "has no module left for %s of %s", surgery_param_name(p),
+                   net_layer_name(p->net, p->layer).text);
 }
 
 /* The bias of a convolution is taken off again by the mean of the normalisation behind it. */
@@ -196,6 +196,7 @@ int torchvision_read(struct net *n, struct safetensors *s, real *host, struct er
     for (int i = 0; i < n->n && !rc; i++)
         if (n->layer[i].nparam) rc = read_layer(&d, n, i, e);
     mem_free(d.module);
+    if (!rc) rc = safetensors_check_used(s, n->cfg->path, e);
     if (!rc && !n->config.mean.n)
         note(&n->notes, "torchvision's nets expect images that are normalised: mean=.485,.456,.406 and "
                         "std=.229,.224,.225 in [net]");

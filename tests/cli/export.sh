@@ -125,6 +125,12 @@ refused "no -out" "export: -out FILE.onnx or -out FILE.safetensors" "$DARKNET" e
 refused "another ending" "-out mini.pb: expected a name that ends in .onnx or .safetensors" "$DARKNET" export mini.cfg $weights -out mini.pb
 refused "too few names" "has 2 names, and the net 3 outputs" \
     sh -c 'head -n 2 names.list >two.list; "$0" export mini.cfg '$weights' -out x.onnx -names two.list' "$DARKNET"
+printf 'ant\n# a comment\ncaf\351\ncow\n' >latin.list
+refused "names that are not UTF-8" "latin.list:3: is not UTF-8" "$DARKNET" export mini.cfg $weights -out x.onnx -names latin.list
+printf '[net]\nwidth=2\nheight=2\nchannels=3\n[avgpool]\n[softmax]\n' >bare.cfg
+printf '\0\0\0\0\2\0\0\0%012d' 0 | tr 0 '\0' >bare.weights
+refused "no weights" "bare.cfg: has no weights to export" "$DARKNET" export bare.cfg bare.weights -out x.safetensors
+check "which ONNX does without" "$DARKNET" export bare.cfg bare.weights -out bare.onnx
 cp names.list photo.onnx
 refused "another file in its place" "photo.onnx: exists and is not an ONNX file" \
     "$DARKNET" export mini.cfg $weights -out photo.onnx
@@ -133,6 +139,18 @@ while IFS=$'\t' read -r name words; do
     refused "a damaged file, $name" "$words" "$DARKNET" import forged/$name.safetensors mini.cfg -out x.weights
 done <forged.list
 refused "doubles" "of type F64, expected F32, F16 or BF16" "$DARKNET" import forged/F64.safetensors mini.cfg -out x.weights
+python3 - <<'END'
+import json, math, struct
+header, at = {}, 0
+for name, shape in ("fc.weight", [3, 12]), ("fc.bias", [3]), ("fc2.weight", [1]), ("fc2.bias", [1]):
+    end = at + 4 * math.prod(shape)
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, end]}
+    at = end
+text = json.dumps(header).encode()
+open("late.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + bytes(at))
+END
+printf '[net]\nwidth=2\nheight=2\nchannels=3\n[connected]\noutput=3\nactivation=linear\n[softmax]\n' >head.cfg
+refused "a module too many, before any advice" "fc2.bias, 1, is left over" "$DARKNET" import late.safetensors head.cfg -out x.weights
 check "no weights of any of them" test ! -e x.weights
 refused "import: no -out" "import: -out FILE.weights" "$DARKNET" import mini.safetensors mini.cfg
 refused "import: no .safetensors" "import: mini.onnx: expected a .safetensors file" "$DARKNET" import mini.onnx mini.cfg -out x.weights

@@ -170,6 +170,30 @@ static void files_appear_whole(void **state)
     assert_int_equal(file_commit(&f, &e), E_ARG);
 }
 
+static void utf8_or_not(void **state)
+{
+    static const char *const good[] = {
+        "",         "abc",          "\xc3\xa9t\xc3\xa9", "\xe2\x82\xac",    "\xf0\x9f\x90\x88",
+        "\xc2\x80", "\xed\x9f\xbf", "\xee\x80\x80",      "\xf4\x8f\xbf\xbf"
+    };
+    static const char *const bad[] = { "caf\xe9",
+                                       "\x80",
+                                       "\xc3",
+                                       "\xc3(",
+                                       "\xe2\x82",
+                                       "\xc0\xaf",
+                                       "\xc1\xbf",
+                                       "\xe0\x9f\xbf",
+                                       "\xf0\x8f\xbf\xbf",
+                                       "\xed\xa0\x80",
+                                       "\xf4\x90\x80\x80",
+                                       "\xf8\x88\x80\x80\x80",
+                                       "\xff" };
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_true(text_is_utf8(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(text_is_utf8(bad[i]));
+}
+
 static void failures_leave_nothing(void **state)
 {
     (void)state;
@@ -209,9 +233,10 @@ static void folders_are_made_and_proved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(load_reads_or_says_why),      CASE(only_regular_files_are_read), CASE(lines_of_any_kind),
-        CASE(nearest_is_what_was_meant),   CASE(files_appear_whole),          CASE(failures_leave_nothing),
-        CASE(folders_are_made_and_proved),
+        CASE(load_reads_or_says_why),      CASE(only_regular_files_are_read),
+        CASE(lines_of_any_kind),           CASE(nearest_is_what_was_meant),
+        CASE(files_appear_whole),          CASE(failures_leave_nothing),
+        CASE(folders_are_made_and_proved), CASE(utf8_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
