@@ -159,12 +159,14 @@ static int check_precision(const struct net_config *c, struct cfg *cfg, const st
 void config_note_training(const struct net_config *c, const char *path, const struct notes *notes)
 {
     if (c->batch % c->subdivisions)
-        note(notes, "%s: batch=%d is not a multiple of subdivisions=%d: an update sees %d images", path,
-             c->batch, c->subdivisions, c->batch / c->subdivisions * c->subdivisions);
+        note(notes, "warning: %s: batch=%d is not a multiple of subdivisions=%d: an update sees %d images",
+             path, c->batch, c->subdivisions, c->batch / c->subdivisions * c->subdivisions);
     if (c->max_batches && c->burn_in >= c->max_batches)
-        note(notes, "%s: burn_in=%d lasts to the end (max_batches=%d): the rate never reaches learning_rate",
-             path, c->burn_in, c->max_batches);
-    if (c->learning_rate == 0) note(notes, "%s: learning_rate=0: no weight will change", path);
+        note(
+            notes,
+            "warning: %s: burn_in=%d lasts to the end (max_batches=%d): the rate never reaches learning_rate",
+            path, c->burn_in, c->max_batches);
+    if (c->learning_rate == 0) note(notes, "warning: %s: learning_rate=0: no weight will change", path);
 }
 
 int config_read(struct net_config *c, struct cfg *cfg, const struct backend *be, const struct notes *notes,

@@ -218,7 +218,7 @@ static int report(const struct evaluation *v, struct valid_line *l, struct err *
     l->ce = v->ce / read;
     if (v->unreadable)
         note(&v->net->notes,
-             "%d of %d images could not be read: they count as wrong and are left out of the CE",
+             "warning: %d of %d images could not be read: they count as wrong and are left out of the CE",
              v->unreadable, v->images);
     return measure_compactness(v, l, e);
 }

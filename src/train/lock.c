@@ -45,7 +45,7 @@ static int take(struct lock *l, const struct notes *notes, struct err *e)
         return OK;
     }
     if (errno == EACCES || errno == EAGAIN) return is_taken(l->fd, l->path, e);
-    note(notes, "%s: cannot be locked (%s): do not start a second run with these files", l->path,
+    note(notes, "warning: %s: cannot be locked (%s): do not start a second run with these files", l->path,
          strerror(errno));
     return OK;
 }

@@ -354,7 +354,7 @@ static int save_last(struct trainer *t, struct err *e)
 
 static void note_failed_save(const struct trainer *t, const struct err *e)
 {
-    note(&t->net->notes, "not saved: %s; training goes on and tries again at the next save", e->msg);
+    note(&t->net->notes, "warning: not saved: %s; training goes on and tries again at the next save", e->msg);
 }
 
 /* The final weights go before the state, so that a state at the end finds them there. */

@@ -5,6 +5,7 @@ import ctypes
 import logging
 import os
 import pickle
+import pydoc
 import signal
 import subprocess
 import sys
@@ -251,6 +252,22 @@ class Warnings(unittest.TestCase):
         with self.assertLogs("darknet_itra", logging.WARNING) as logged:
             Net("odd.cfg").close()
         self.assertIn("odd.cfg:2: unused key 'learning_rat' in [net]; did you mean learning_rate?", logged.output[0])
+
+
+    def test_information_is_none(self):
+        still = {"train": True, "set": "net.learning_rate=0"}
+        with self.assertLogs("darknet_itra", logging.INFO) as logged, Net(CFG, **still) as net:
+            net.validate("mini.data")
+        levels = {line.split(":", 2)[2]: line.split(":")[0] for line in logged.output}
+        self.assertEqual(levels.pop("warning: mini.cfg: learning_rate=0: no weight will change"), "WARNING")
+        self.assertEqual(set(levels.values()), {"INFO"}, levels)
+
+
+class Help(unittest.TestCase):
+    def test_has_every_attribute(self):
+        text = pydoc.plain(pydoc.render_doc(Net))
+        for name in Net.__annotations__:
+            self.assertRegex(text, rf"\n +\|  +{name}  +\w")
 
 
 class Errors(unittest.TestCase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,6 +73,11 @@ def _tuple(kind: Callable[..., _T], structure: Any) -> _T:
     return kind(*(bool(value) if name in ("updated", "best") else value for name, value in values.items()))
 
 
+def _log(line: str) -> None:
+    """What names a line of a file is about a slip in it; the rest is information, unless it says otherwise."""
+    LOG.log(logging.WARNING if re.match(r"warning:|.*:\d+: ", line) else logging.INFO, "%s", line)
+
+
 def _encode(text: Optional[PathLike]) -> Optional[bytes]:
     if text is None:
         return None
@@ -109,15 +115,24 @@ class Net:
     - a path, the bytes of an image file, or a list of these and of uint8 arrays, which may differ in size: prepared likewise.
 
     What the library refuses raises DarknetError, arrays of the wrong shape or type ValueError or TypeError; the net is as
-    before then. Warnings go to the logger "darknet_itra". Other threads run during calls. One net is for one thread at a time:
-    to use it in two at once is a RuntimeError; different nets share nothing.
+    before then. Warnings go to the logger "darknet_itra", and so does information, which Python does not show by default.
+    Other threads run during calls. One net is for one thread at a time: to use it in two at once is a RuntimeError; different
+    nets share nothing.
+
+    A net has these attributes:
+
+    classes        how many it tells apart
+    input_shape    channels, height, width
+    mini_batch     images: batch / subdivisions of the cfg
+    layers         sections of the cfg after [net], numbered from 0
+    feature_layer  whose output the classifier sees: what [itra] sits on; -1: the image itself
     """
 
     classes: int
-    input_shape: tuple[int, int, int]  #: channels, height, width
-    mini_batch: int  #: images: batch / subdivisions of the cfg
-    layers: int  #: sections of the cfg after [net], numbered from 0
-    feature_layer: int  #: whose output the classifier sees: what [itra] sits on; -1: the image itself
+    input_shape: tuple[int, int, int]
+    mini_batch: int
+    layers: int
+    feature_layer: int
 
     def __init__(self, cfg: PathLike, weights: Optional[PathLike] = None, device: Optional[str] = None, threads: int = 0,
                  precision: Optional[str] = None, set: Sequence[str] = (), train: bool = False, seed: int = 1, *, rows: int = 0,
@@ -126,7 +141,7 @@ class Net:
         self._lock = threading.Lock()
         if view not in VIEWS:
             raise ValueError(f"view={view!r}: expected one of {', '.join(VIEWS)}")
-        self._say = _library.SAY(lambda _, line: LOG.warning("%s", text(line)))
+        self._say = _library.SAY(lambda _, line: _log(text(line)))
         entries = [_encode(entry) for entry in ([set] if isinstance(set, str) else set)]
         options = _library.Options(device=_encode(device), threads=threads, train=train, rows=rows, seed=seed,
                                    precision=_encode(precision), deterministic=deterministic, view=VIEWS.index(view),
