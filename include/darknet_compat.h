@@ -92,7 +92,9 @@ int network_height(network *net);
 /* net->output, which the next call overwrites: class probabilities of net->batch images, which follow one
  * another. NULL if it fails. */
 float *network_predict(network *net, float *input);
-/* Those of one image of any size, by letterbox_image. Sets the batch to 1. */
+/* Those of one image of any size, by letterbox_image. Sets the batch to 1. Of more planes than the network
+ * takes the first count, as in Darknet: of a colour image red, where the network takes gray ones (load_image
+ * with c = 1 reads those). */
 float *network_predict_image(network *net, image im);
 
 /* index gets the k largest, the largest first; of equal ones the first. */

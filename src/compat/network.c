@@ -115,10 +115,11 @@ float *network_predict(network *n, float *input)
 float *network_predict_image(network *n, image m)
 {
     if (is_null(n, "network_predict_image")) return NULL;
-    if (m.data && m.c != n->c) {
+    if (m.data && m.c < n->c) {
         complain("network_predict_image: the image has %d planes, the network takes %d", m.c, n->c);
         return NULL;
     }
+    m.c = n->c;
     image boxed = letterbox_image(m, n->w, n->h);
     set_batch_network(n, 1);
     float *said = boxed.data ? network_predict(n, boxed.data) : NULL;

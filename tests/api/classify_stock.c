@@ -81,8 +81,19 @@ static void batch(char *cfg, char *weights, char *path)
     free_network(net);
 }
 
+/* A colour image for a net that takes gray ones. */
+static void gray(char *cfg, char *path)
+{
+    network *net = load_network(cfg, NULL, 0);
+    image im = load_image_color(path, 0, 0);
+    print("gray", network_predict_image(net, im), net->outputs);
+    free_image(im);
+    free_network(net);
+}
+
 int main(int argc, char **argv)
 {
+    char *gray_cfg = find_char_arg(argc, argv, "-gray", "none");
     char *word = find_char_arg(argc, argv, "-word", "none");
     int number = find_int_arg(argc, argv, "-number", 7), flag = find_arg(argc, argv, "-flag");
     printf("arguments %s %d %d\n", word, number, flag);
@@ -104,6 +115,7 @@ int main(int argc, char **argv)
     for (int i = 4; i < argc && argv[i]; i++)
         classify(net, names, option_find_int(options, "top", 1), argv[i]);
     batch(cfg, weights, argv[4]);
+    gray(gray_cfg, argv[4]);
     free(base);
     free(paths);
     free_list(plist);

@@ -74,7 +74,8 @@ check "a program that sets parameters" ${CC:-cc} -Wall -Wextra -Werror -o vary v
 check "sets them" ./vary stock.cfg backup/stock_final.weights
 image wide.ppm 17 8 5 200 20 30
 image tall.ppm 7 19 6 20 190 40
-run() { "./$1" stock.cfg backup/stock_final.weights mini.data wide.ppm tall.ppm img/0_ant.ppm -word a -flag -number 3; }
+printf '[net]\nwidth=8\nheight=10\nchannels=1\n[maxpool]\nsize=2\nstride=2\n[softmax]\n' >gray.cfg # without weights
+run() { "./$1" stock.cfg backup/stock_final.weights mini.data wide.ppm tall.ppm img/0_ant.ppm -word a -flag -number 3 -gray gray.cfg; }
 run ours >ours.out 2>ours.err || fail "ours: $(cat ours.err)"
 check "it is quiet" test ! -s ours.err
 
@@ -117,7 +118,7 @@ check "a program of failures" ${CC:-cc} -Wall -Wextra -Werror -o bad bad.c -I"$h
 check "each returns NULL" eval './bad stock.cfg backup/stock_final.weights >bad.out 2>bad.err'
 check "with a line of its own" test "$(cat bad.out)" = "$(grep -c '^darknet: ' bad.err)" -a "$(wc -l <bad.err)" = "$(cat bad.out)"
 check "damaged data files are told from their lists" eval 'sed "s/^classes.*/classes = 4/" mini.data >four.data &&
-    ./ours stock.cfg backup/stock_final.weights four.data wide.ppm 2>&1 | grep -q "names.list: has 3 lines, expected 4"'
+    ./ours stock.cfg backup/stock_final.weights four.data wide.ppm -gray gray.cfg 2>&1 | grep -q "names.list: has 3 lines, expected 4"'
 
 # ---- Debian's ----
 debian=/usr/lib/darknet
