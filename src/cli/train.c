@@ -16,13 +16,15 @@
 /* A class with fewer than 2 rows in a half has little or nothing to be aligned. */
 static void warn_few(const struct session *s, int line, const struct pairing_wants *w, double per_class)
 {
-    if (per_class >= 2 || (w->by_class && w->present)) return;
+    if (per_class >= 2 || (w->by_class && w->present && !w->unbiased)) return;
     note(&s->notes,
-         "%s:%d: warning: [itra] has fewer than 2 rows per class on average (%.2f): raise batch or lower "
-         "subdivisions%s%s",
+         "%s:%d: warning: [itra] has fewer than 2 rows per class on average (%.2f)%s: raise batch or lower "
+         "subdivisions%s%s%s",
          s->net->cfg->path, line, per_class,
+         w->unbiased ? ", and estimate=unbiased leaves out each class that has one" : "",
          w->source == S2_FROM_LOADER && !w->by_class ? ", set match=class" : "",
-         w->present ? "" : ", set average=present");
+         w->present ? "" : ", set average=present",
+         w->unbiased ? ", or set estimate=biased or conditional=0" : "");
 }
 
 static void print_itra(const struct session *s)

@@ -167,7 +167,8 @@ static void wants(const struct layer *l, struct pairing_wants *w)
                                  .gradient_first = gradient_first(s),
                                  .every = s->every,
                                  .conditional = s->conditional,
-                                 .present = s->average };
+                                 .present = s->average,
+                                 .unbiased = s->estimate };
 }
 
 const struct layer_ops layer_itra = {

@@ -140,6 +140,7 @@ struct pairing_wants {
     int every;          /* on every k-th iteration */
     int conditional;    /* rows are matched with rows of their class */
     int present;        /* the mean is over the classes that both mini-batches have */
+    int unbiased;       /* a class needs 2 rows in each */
 };
 
 enum {

@@ -58,6 +58,10 @@ run itra itra.cfg
 check "itra: three more columns" grep -qE "$line, match [0-9.]+, lambda 0.5, itra [0-9.]+%$" itra.out
 check "itra: rows of a pair" grep -q '3 rows against 3, 1.0 against 1.0 per class' itra.out
 check "itra: a warning about few rows names the keys" grep -q 'match=class.*average=present' itra.err
+check "itra: what estimate=unbiased leaves out is not said of biased" lacks itra.err unbiased
+run few itra.cfg -set net.max_batches=1 -set itra.root=0 -set itra.estimate=unbiased -set itra.match=class -set itra.average=present
+check "itra: few rows and estimate=unbiased" grep -qE \
+    'warning: .*\(1\.00\), and estimate=unbiased leaves out .* subdivisions, or set estimate=biased or conditional=0$' few.err
 
 check "weights go on counting" run again plain.cfg plain/plain_final.weights
 check "at the end already: said so" grep -q 'iteration 20 of 20, where training ends: use -clear or raise max_batches' again.err
