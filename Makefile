@@ -2,6 +2,7 @@
 #      [ONEDNN_ROOT=DIR]     oneDNN from DIR/include and DIR/lib instead of the system's
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG, PNG and videos; stb_image does what is left
+#      [MPI=0|1]             training by several processes: mpirun -np N ./darknet classifier train ...
 # make lib          libdarknet-itra, static and shared, in build/<variant>/: include/darknet.h (for Python: pip install .)
 # make install [PREFIX=/usr/local] [DESTDIR=] [LIBDIR=$PREFIX/lib]
 #                   program, libraries, headers, cfgs and data files; with the options they were built with
@@ -28,6 +29,7 @@ WERROR ?= 0
 COVERAGE ?= 0
 OPENCV ?= 0
 TURBOJPEG ?= 0
+MPI ?= 0
 OPENCV_INCLUDE ?= /usr/include/opencv4
 CFLAGS ?=
 PREFIX ?= /usr/local
@@ -40,7 +42,7 @@ DOCDIR  ?= $(PREFIX)/share/doc/darknet-itra
 comma := ,
 refuse = $(error $(1)=$($(1)): expected $(2))
 $(if $(filter-out 0 1 host,$(GPU)),$(call refuse,GPU,0$(comma) 1 or host))
-$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG,$(if $(filter-out 0 1,$($(v))),$(call refuse,$(v),0 or 1)))
+$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG MPI,$(if $(filter-out 0 1,$($(v))),$(call refuse,$(v),0 or 1)))
 
 ifeq ($(DOUBLE),1)
 override ONEDNN := 0
@@ -56,12 +58,13 @@ on      = $(if $(filter 1,$($(1))),$(2))
 on_host = $(if $(filter host,$(GPU)),$(1))
 
 VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(call on,GPU,-cuda)$(call on_host,-shim)$(if $(filter 0,$(ONEDNN)),-ref,$(if $(ONEDNN_ROOT),-onednn))
-VARIANT := $(VARIANT)$(call on,TURBOJPEG,-turbojpeg)$(call on,OPENCV,-opencv)
+VARIANT := $(VARIANT)$(call on,TURBOJPEG,-turbojpeg)$(call on,OPENCV,-opencv)$(call on,MPI,-mpi)
 VARIANT := $(VARIANT)$(call on,DEBUG,-debug)$(call on,COVERAGE,-coverage)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
 
 BACKENDS := $(call on,GPU,cuda) $(call on_host,cuda) $(call on,ONEDNN,cpu) ref
 DECODERS := $(call on,TURBOJPEG,turbojpeg) $(call on,OPENCV,opencv) stb
+CONNECTIONS := $(call on,MPI,mpi)
 # The operations are the headers in src/backend/ops. Each is done by the file of its name in the backend's folder; where the cpu
 # backend has none, by ref's, which computes in the same memory.
 OPERATIONS := $(sort $(patsubst src/backend/ops/%.h,%,$(wildcard src/backend/ops/*.h)))
@@ -70,7 +73,8 @@ provider    = $(if $(call has,$(1),$(2)),$(1),$(if $(filter cpu,$(1)),$(if $(cal
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/api/*.c src/backend/*.c src/layers/*.c) \
             $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c src/backend/$(b)/*.cu)) \
-            $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)))
+            $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)) \
+            src/group/exchange.c $(CONNECTIONS:%=src/group/%.c))
 # On a machine without a GPU, stand-ins for the GPU's libraries: tests/shim/x.c for src/backend/cuda/x*.c.
 SHIM     := $(call on_host,$(wildcard tests/shim/*.c))
 SRC      := $(filter-out $(foreach s,$(SHIM:tests/shim/%.c=%),$(wildcard src/backend/cuda/$(s)*.c)),$(SRC)) $(SHIM)
@@ -99,6 +103,8 @@ ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) -isystem
 # Kernels on the host.
 ALL_KERNELFLAGS := -std=c++17 $(filter-out %-prototypes -Wpedantic,$(WARN)) -Wno-missing-field-initializers -fno-exceptions \
                    $(COMMON) $(CXXFLAGS)
+MPI_INCLUDE  := $(call on,MPI,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I mpi-c 2>/dev/null)))
+MPI_LIBS     := $(call on,MPI,$(or $(shell pkg-config --libs mpi-c 2>/dev/null),-lmpi))
 CUDA_INCLUDE := -isystem $(CUDNN)/include -isystem $(CUDA)/include
 CUDA_DIRS    := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
 CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
@@ -108,7 +114,7 @@ NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings
                 -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
 LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
           $(call on,TURBOJPEG,-lturbojpeg) $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
-          -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+          $(MPI_LIBS) -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 link    = $(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
 
 all: darknet
@@ -163,6 +169,7 @@ text.layers.inc    := 'LAYER(%s)\n' $(LAYERS)
 text.backends.inc  := 'BACKEND(%s)\n' $(BACKENDS)
 text.decoders.inc  := 'DECODER(%s)\n' $(DECODERS)
 text.ops.inc       := 'OPERATION(%s)\n' $(OPERATIONS)
+text.groups.inc    := $(if $(CONNECTIONS),'GROUP(%s)\n' $(CONNECTIONS),'\n')
 $(foreach b,$(BACKENDS),$(eval text.ops_$(b).inc := 'OPERATION(%s, %s)\n' $(foreach o,$(OPERATIONS),$(addprefix $(o) ,$(call provider,$(b),$(o))))))
 text.compile.flags := '%s\n' $(call quoted,$(CC) $(ALL_CFLAGS)) $(call on,OPENCV,$(call quoted,$(CXX) $(ALL_CXXFLAGS))) \
                       $(call on_host,$(call quoted,$(CXX) $(ALL_KERNELFLAGS)))
@@ -172,7 +179,7 @@ text.darknet-itra.pc := '%s\n' 'prefix=$(PREFIX)' 'libdir=$(patsubst $(PREFIX)/%
                       'includedir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))' '' 'Name: darknet-itra' \
                       'Description: Darknet-compatible image classifiers, with [itra]' 'Version: $(VERSION)' \
                       'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -ldarknet-itra' 'Libs.private: $(strip $(LDLIBS))'
-REGISTRIES := $(addprefix $(B)/,layers.inc backends.inc decoders.inc ops.inc $(BACKENDS:%=ops_%.inc))
+REGISTRIES := $(addprefix $(B)/,layers.inc backends.inc decoders.inc ops.inc groups.inc $(BACKENDS:%=ops_%.inc))
 $(REGISTRIES) $(addprefix $(B)/,compile.flags toolkit.flags link.flags darknet-itra.pc): FORCE
 	@mkdir -p $(B)
 	@printf $(text.$(@F)) > $@.$$$$; cmp -s $@.$$$$ $@ && rm $@.$$$$ || mv $@.$$$$ $@
@@ -185,6 +192,7 @@ $(B)/headers: $(B)/compile.flags $(TOOLKIT)
 	$(call need,$(CC) $(CFLAGS) -x c $(CUDA_INCLUDE),$(call on,GPU,cuda_runtime_api.h cudnn.h cublas_v2.h),give the folders of CUDA and cuDNN$(comma) CUDA=$(CUDA) CUDNN=$(CUDNN))
 	$(call need,$(CC) $(CFLAGS) $(ONEDNN_INCLUDE) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))
 	$(call need,$(CC) $(CFLAGS) -x c,stb/stb_image.h zlib.h,run scripts/deps.sh build)
+	$(call need,$(CC) $(CFLAGS) $(MPI_INCLUDE) -x c,$(call on,MPI,mpi.h),run scripts/deps.sh mpi)
 	$(call need,$(CC) $(CFLAGS) -x c,$(call on,TURBOJPEG,turbojpeg.h),run scripts/deps.sh turbojpeg)
 	$(call need,$(CXX) $(CXXFLAGS) -x c++ -isystem $(OPENCV_INCLUDE),$(call on,OPENCV,opencv2/imgcodecs.hpp opencv2/videoio.hpp),run scripts/deps.sh opencv)
 	@touch $@
@@ -206,6 +214,7 @@ $(B)/%.cu.o: %.cu $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_KERNELFLAGS) -c -o $@ -x c++ $<
 endif
+$(B)/src/group/mpi.o: ALL_CFLAGS += $(MPI_INCLUDE)
 ifeq ($(TURBOJPEG),1) # the library itself does not tell
 $(B)/src/data/decoders/turbojpeg.o: ALL_CFLAGS += -DTURBOJPEG_RELEASE='"$(shell pkg-config --modversion libturbojpeg 2>/dev/null)"'
 endif
@@ -294,9 +303,11 @@ test:
 	@tests/all.sh onednn
 else
 test:
-	@scripts/deps.sh build test turbojpeg opencv
+	@scripts/deps.sh build test turbojpeg opencv mpi
 	@$(MAKE) -j$(JOBS) --no-print-directory darknet lib check-programs tests/bin/itra-golden
 	@$(MAKE) -j$(JOBS) --no-print-directory DOUBLE=1 check-programs
+	@$(MAKE) -j$(JOBS) --no-print-directory MPI=1 build/float-mpi/darknet
+	@$(MAKE) -j$(JOBS) --no-print-directory MPI=1 DOUBLE=1 build/double-ref-mpi/darknet
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 TURBOJPEG=1 check-images

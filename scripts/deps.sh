@@ -15,11 +15,12 @@ packages() {
     rivals) echo python3-venv g++ ;;
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
+    mpi) echo libopenmpi-dev openmpi-bin pkg-config ;;
     opencv) echo libopencv-imgcodecs-dev libopencv-videoio-dev g++ ;;
     onednn3 | export) echo python3-venv ;;
     figures) echo python3-matplotlib python3-sklearn ;;
     *)
-        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv, figures, onednn3, rivals or export" >&2
+        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv, mpi, figures, onednn3, rivals or export" >&2
         exit 1
         ;;
     esac

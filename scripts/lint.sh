@@ -18,6 +18,8 @@ code() { # code PATTERN: the lines that have it outside comments, and outside st
 }
 code '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' | grep -v '^src/backend/\(cpu\|cuda\)/\|^src/compat/.* cuda_set_device(' >"$found"
 breach 'vendor words belong to src/backend/<name>/' <"$found"
+code '\bMPI_[A-Za-z]|mpi\.h' | grep -v '^src/group/mpi\.c' >"$found"
+breach 'MPI belongs to src/group/mpi.c' <"$found"
 code '\b(cv::|opencv2/|tj[A-Z]|turbojpeg\.h|stbi?_)' | grep -v '^src/data/decoders/' >"$found"
 breach 'image libraries belong to src/data/decoders/' <"$found"
 grep -rnE '\b(exit|abort|printf|puts|putchar|fprintf\(std(out|err))\s*\(' src --include='*.[ch]*' |
@@ -31,7 +33,8 @@ up() { # up FOLDER FORBIDDEN...
     for f in "$@"; do grep -rn "#include \"$f/" "src/$folder" --include='*.[ch]*'; done
 }
 {
-    up core backend data net layers train api cli
+    up core group backend data net layers train api cli
+    up group backend data net layers train api cli
     up backend data net layers train api cli
     up data backend net layers train api cli
     up net data layers train api cli

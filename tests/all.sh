@@ -23,6 +23,7 @@ orders() { # the operations of cuda, with the threads of a block in several orde
     done
 }
 
+export MPI_DARKNET=$PWD/build/float-mpi/darknet MPI_DOUBLE=$PWD/build/double-ref-mpi/darknet
 export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet OPENCV_DARKNET=$PWD/$opencv/darknet
 # Vectors of 64 bytes lie askew in the stack frames that gcc 13 and 14 make for detect_stack_use_after_return (its bug 110027).
 export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1

@@ -26,6 +26,7 @@
 #include "core/err.h"
 #include "core/mixed.h"
 #include "core/real.h"
+#include "core/share.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,8 @@ enum precision {
 };
 extern const char *const precision_names[PRECISION_COUNT + 1]; /* "fp32", "tf32", "bf16", NULL */
 
+struct group; /* of processes: group/group.h */
+
 struct backend {
     const struct backend_ops *ops;
     void *self;
@@ -62,6 +65,7 @@ struct backend {
     unsigned precisions;      /* those of ops->precisions that this machine has */
     enum precision precision; /* of operations planned from now on; one of them */
     int deterministic;        /* plans may not depend on timing, nor sums on the order of threads */
+    struct group *group;      /* that trains one net together, borrowed; NULL: this process alone */
     int eager;                /* nothing is recorded and losses are read at once: to find out what fails */
 };
 
@@ -103,7 +107,8 @@ struct op_context {
     const struct step_state *state;
     const int *label;                /* class of each row; NULL: no labels, so no loss */
     const struct mixed_label *mixed; /* of each row, besides the label with the largest share; or NULL */
-    int scored;                      /* rows 0..scored-1 count in the losses */
+    int scored;                      /* rows 0..scored-1 count in the losses, */
+    int scored_all;                  /* which are means over so many: those of all processes */
     int add;            /* gradients of parameters: add to those of the sub-mini-batches before */
     int reuse_detached; /* what is computed from data but not differentiated (bandwidths) stays as in the pass
                            before */

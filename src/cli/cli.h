@@ -132,6 +132,7 @@ struct session {
     const struct cli *cli;
     struct console console;
     struct notes notes;
+    struct group *group; /* of processes that train together; set before session_open, or NULL */
     struct backend *be;
     struct net *net;
     struct data_file *data;  /* NULL without a data file */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "group/group.h"
 #include "train/trainer.h"
 
 static int open_net(struct session *s, const char *path, struct err *e)
@@ -14,6 +15,7 @@ static int open_net(struct session *s, const char *path, struct err *e)
         cfg_free(cfg);
         return rc;
     }
+    s->be->group = s->group;
     s->be->deterministic = c->deterministic;
     s->be->eager = c->eager;
     return net_open(&s->net, cfg, s->be, c->seed, &s->notes, e);
@@ -42,8 +44,8 @@ static int keep_lists(const struct session *s, struct err *e)
 
 int session_open(struct session *s, const struct cli *c, const char *data, const char *cfg, struct err *e)
 {
-    *s = (struct session){ .cli = c, .console = { .tty = isatty(1) } };
-    s->notes = console_notes(&s->console);
+    *s = (struct session){ .cli = c, .group = s->group, .console = { .tty = isatty(1) && !s->group } };
+    if (group_leads(s->group)) s->notes = console_notes(&s->console);
     note_ignored(s);
     if (data) {
         TRY(data_file_read(&s->data, data, &s->notes, e));

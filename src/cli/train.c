@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "core/file.h"
 #include "data/image.h"
+#include "group/group.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"
 
@@ -57,6 +58,7 @@ static void print_plan(const struct session *s, const char *base)
     printf("%s\n", base);
     printf("Learning Rate: %g, Momentum: %g, Decay: %g\n", n->learning_rate, n->momentum, n->decay);
     printf("%d\n", s->train->n);
+    if (s->group) printf("%d processes, each:\n", group_size(s->group));
     printf("seed %llu, device %s%s%s, %d compute threads, %d loader threads\n",
            (unsigned long long)s->cli->seed, s->be->title, n->precision ? " in " : "",
            n->precision ? precision_names[n->precision] : "", s->be->threads, session_workers(s));
@@ -189,7 +191,7 @@ static int check_flags(const struct cli *c, struct err *e)
 static int open_data(struct session *s, struct err *e)
 {
     const struct data_file *d = s->data;
-    TRY(folder_prepare(d->backup, e));
+    if (group_leads(s->group)) TRY(folder_prepare(d->backup, e));
     TRY(session_open_set(s, SPLIT_TRAIN, e));
     if (d->valid || d->holdout) return session_open_set(s, SPLIT_VALID, e);
     note(&s->notes, "%s: no valid=: training runs without validation, and nothing is kept as best", d->path);
@@ -220,16 +222,29 @@ static int check_files(const struct session *s, const char *base, struct err *e)
     return rc;
 }
 
-static int train(struct session *s, const struct cli *c, struct err *e)
+/* base: NAME_MAX + 1 characters, which are enough, since the cfg is a file. */
+static int prepare(struct session *s, const struct cli *c, char *base, struct err *e)
 {
+    const char *chart = group_leads(s->group) ? c->chart : NULL;
     TRY(check_flags(c, e));
-    if (c->chart) TRY(file_spare_others(c->chart, &image_png_kind, e));
-    if (c->chart) TRY(file_probe(c->chart, e));
+    if (chart) TRY(file_spare_others(chart, &image_png_kind, e));
+    if (chart) TRY(file_probe(chart, e));
     TRY(session_open(s, c, c->arg[0], c->arg[1], e));
     TRY(open_data(s, e));
-    char base[NAME_MAX + 1]; /* long enough: the cfg is a file */
     setup_base(c->arg[1], base);
     TRY(check_files(s, base, e));
+    if (!group_leads(s->group)) return OK;
+    print_plan(s, base);
+    print_itra(s);
+    return output_check(e);
+}
+
+static int train(struct session *s, const struct cli *c, struct err *e)
+{
+    char base[NAME_MAX + 1];
+    struct console here = { 0 };
+    const struct notes notes = group_leads(s->group) ? s->notes : console_notes(&here);
+    TRY(group_agree(s->group, prepare(s, c, base, e), e));
     struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
     struct train_options o = { .base = base,
@@ -241,14 +256,12 @@ static int train(struct session *s, const struct cli *c, struct err *e)
                                .metrics = c->metrics,
                                .workers = session_workers(s),
                                .top = session_top(s),
+                               .notes = &notes,
                                .programs = &s->training,
                                .stop = &stop_signal };
-    print_plan(s, base);
-    print_itra(s);
-    TRY(output_check(e));
     stop_on_signals();
     int rc = trainer_run(s->net, s->data, s->train, s->valid, &o, &hooks, e);
-    draw(&log);
+    if (group_leads(s->group)) draw(&log);
     chart_free(&log.chart);
     console_clear(&s->console);
     if (rc || !stop_signal) return rc;
@@ -263,7 +276,11 @@ int cli_train(const struct cli *c, struct err *e)
 {
     struct session s = { 0 };
     output_optional();
+    TRY(group_open(&s.group, &stop_signal, e));
+    struct group *group = s.group;
     int rc = train(&s, c, e);
     session_close(&s);
+    if (rc < 0 && !group_leads(group)) rc = EXIT_FAILURE; /* rank 0 says why */
+    group_close(group);
     return rc;
 }

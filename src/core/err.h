@@ -14,7 +14,8 @@ extern "C" {
     X(E_FORMAT, -4, "bad file contents")                                                                     \
     X(E_MEM, -5, "not enough memory")                                                                        \
     X(E_DEVICE, -6, "device failure")                                                                        \
-    X(E_NUMBER, -7, "a number is not finite")
+    X(E_NUMBER, -7, "a number is not finite")                                                                \
+    X(E_GROUP, -8, "another process of this training does not answer any more")
 
 enum {
     OK = 0,

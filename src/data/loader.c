@@ -93,10 +93,10 @@ static int make_row(const struct loader *l, int sample, uint64_t key, float *x, 
     return rc;
 }
 
-static struct place place_of(const struct slot *s, int at)
+static struct place place_of(const struct loader *l, const struct slot *s, int at)
 {
     int lane = at >= s->batch.rows_s1;
-    return (struct place){ s->batch.number, lane, at - lane * s->batch.rows_s1 };
+    return (struct place){ s->batch.number, lane, l->o.share.first + at - lane * s->batch.rows_s1 };
 }
 
 static int move_row(const struct loader *l, struct slot *s, int at)
@@ -104,7 +104,7 @@ static int move_row(const struct loader *l, struct slot *s, int at)
     struct crop *m = &s->move[at];
     m->image = s->sample[at];
     s->label[at] = l->d->label[m->image];
-    augment_move(&l->o.augment, order_augment_key(&l->o, place_of(s, at), 0), m);
+    augment_move(&l->o.augment, order_augment_key(&l->o, place_of(l, s, at), 0), m);
     return OK;
 }
 
@@ -113,7 +113,7 @@ static int fill_part(const struct loader *l, struct slot *s, int at, int part, f
                      struct err *e)
 {
     const struct loader_options *o = &l->o;
-    const struct place p = place_of(s, at);
+    const struct place p = place_of(l, s, at);
     const uint64_t key = order_augment_key(o, p, part);
     struct outcome *out = &s->outcome[at * l->parts + part];
     struct err why;
@@ -138,7 +138,7 @@ static int fill_part(const struct loader *l, struct slot *s, int at, int part, f
 static int mix_row(const struct loader *l, struct slot *s, int at, struct err *e)
 {
     const struct augment *a = &l->o.augment;
-    const struct place p = place_of(s, at);
+    const struct place p = place_of(l, s, at);
     const struct mixture m = mix_choose((enum mix)a->mix, order_mix_key(&l->o, p), a->w, a->h);
     int rc = OK;
     struct mixed_label *mixed = &s->mixed[at];
@@ -166,7 +166,7 @@ static int fill_row(const struct loader *l, struct slot *s, int at, struct err *
     s->label[at] = l->d->label[s->sample[at] < 0 ? -1 - s->sample[at] : s->sample[at]];
     if (s->mixed) TRY(mix_row(l, s, at, e));
     if (!l->o.training) return OK;
-    return augment_blur(&l->o.augment, order_augment_key(&l->o, place_of(s, at), 0),
+    return augment_blur(&l->o.augment, order_augment_key(&l->o, place_of(l, s, at), 0),
                         s->x + (size_t)at * l->pixels, e);
 }
 
@@ -201,7 +201,8 @@ static uint64_t samples_of(const struct dataset *d, const struct loader_options 
 static int rows_of(const struct loader *l, uint64_t number)
 {
     uint64_t rows = (uint64_t)l->o.rows, left = samples_of(l->d, &l->o);
-    if (!l->o.training && (number + 1) * rows > left) return (int)(left - number * rows);
+    if (l->o.training) return l->o.share.rows;
+    if ((number + 1) * rows > left) return (int)(left - number * rows);
     return l->o.rows;
 }
 
@@ -234,7 +235,7 @@ static void *feed(void *arg)
         if (!s) return NULL;
         int n = s->batch.rows_s1, at = lane->number * n;
         for (int i = 0; i < n; i++)
-            s->sample[at + i] = order_sample(&l->o, l->d, (struct place){ number, lane->number, i }, 0, 0);
+            s->sample[at + i] = order_sample(&l->o, l->d, place_of(l, s, at + i), 0, 0);
         pthread_mutex_lock(&l->lock);
         for (int i = 0; i < n; i += most)
             l->job[l->tail++ % l->capacity] = (struct job){ s, at + i, n - i < most ? n - i : most };
@@ -274,7 +275,7 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
     if (s->err.code) return fail(e, s->err.code, "%s", s->err.msg);
     for (int i = 0; i < s->batch.rows * l->parts; i++) {
         const struct outcome *o = &s->outcome[i];
-        const struct place p = place_of(s, i / l->parts);
+        const struct place p = place_of(l, s, i / l->parts);
         for (int k = 0; k < o->failed; k++)
             count_unreadable(l, order_sample(&l->o, l->d, p, i % l->parts, k));
         if (!o->flaw && !o->askew) continue;
@@ -345,8 +346,9 @@ static int make_slots(struct loader *l, struct err *e)
     const struct augment *a = &l->o.augment;
     size_t rows, numbers, lanes = l->o.pairing == PAIR_NONE ? 1 : 2, most = l->d->pixels ? PACKED_ROWS : 1;
     if (mem_mul((size_t)a->w * (size_t)a->c, (size_t)a->h, &l->pixels) ||
-        mem_mul((size_t)l->o.rows, lanes, &rows) || mem_mul(rows, l->pixels, &numbers))
-        return fail(e, E_MEM, "%d rows of %d x %d x %d numbers are too many", l->o.rows, a->c, a->h, a->w);
+        mem_mul((size_t)l->o.share.rows, lanes, &rows) || mem_mul(rows, l->pixels, &numbers))
+        return fail(e, E_MEM, "%d rows of %d x %d x %d numbers are too many", l->o.share.rows, a->c, a->h,
+                    a->w);
     size_t free_bytes = mem_free_bytes(), each = l->o.moves ? sizeof(struct crop) : l->pixels * sizeof(float);
     if (rows > free_bytes / DEPTH / each)
         return fail(
@@ -354,7 +356,7 @@ static int make_slots(struct loader *l, struct err *e)
             "%d mini-batches of %zu images, %zu bytes each, are made ahead, but %zu MiB of memory are free: "
             "lower batch or raise subdivisions",
             DEPTH, rows, each, free_bytes >> 20);
-    l->capacity = DEPTH * lanes * (((size_t)l->o.rows + most - 1) / most);
+    l->capacity = DEPTH * lanes * (((size_t)l->o.share.rows + most - 1) / most);
     l->job = mem_alloc(l->capacity, sizeof *l->job);
     l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);
     l->unreadable.bit = mem_alloc((size_t)l->d->n / 8 + 1, 1);
@@ -416,6 +418,7 @@ int loader_open(struct loader **out, const struct dataset *d, const struct loade
     l->o = *o;
     l->o.subdivisions += !o->subdivisions;
     l->o.every += !o->every;
+    if (!o->share.all) l->o.share = (struct share){ 0, o->rows, o->rows };
     l->parts = o->training && a->mix != MIX_NONE ? MIXED : 1;
     if (notes) l->notes = *notes;
     l->next = l->taken = o->start;

@@ -3,6 +3,7 @@
 #ifndef DATA_ORDER_H
 #define DATA_ORDER_H
 #include <stdint.h>
+#include "core/share.h"
 #include "data/augment.h"
 #include "data/dataset.h"
 
@@ -12,8 +13,9 @@ enum pairing { PAIR_NONE, PAIR_RANDOM, PAIR_CLASS };
 
 struct loader_options {
     uint64_t seed;
-    int rows;     /* of a mini-batch: S1 */
-    int training; /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, a view */
+    int rows;           /* of a mini-batch: S1 */
+    struct share share; /* training: which of them this loader is to deliver; all zero: all */
+    int training;       /* 1: shuffled, augmented, endless; 0: in order, once, last batch short, a view */
     enum pairing pairing;
     int subdivisions, every; /* S2 comes with the batches of iterations n (= number / subdivisions + 1) with
                                 n % every == 0 only. 0 counts as 1 */

@@ -3,6 +3,7 @@
 #include "backend/ops/act.h"
 #include "backend/ops/norm.h"
 #include "core/mem.h"
+#include "net/config.h"
 #include "net/graph.h"
 #include "net/layer.h"
 
@@ -46,6 +47,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                            .rows_s1 = l->rows_s1,
                            .rows_back = l->rows_back,
                            .act = ACT_LINEAR };
+    if (builder_config(b)->sync_bn) d.share = layer_joined(l);
     TRY(l->be->ops->norm->plan(l->be, &d, &l->out->x, &l->plan[NORM], e));
     s->kept = builder_buffer(b, l->plan[NORM].kept_bytes, LIFE_PASS);
     s->bn_momentum = builder_bn_momentum(b);

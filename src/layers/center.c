@@ -36,7 +36,9 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     const struct tensor *in = &l->in[0]->x;
     size_t classes = (size_t)l->classes, d = shape_row(in->shape);
     unsigned flags = PARAM_STATE | PARAM_UNSAVED;
-    struct center_desc desc = { in, l->classes, l->rows_back, s->lambda, s->warmup, s->alpha };
+    struct center_desc desc = {
+        in, l->classes, l->rows_back, s->lambda, s->warmup, s->alpha, layer_joined(l)
+    };
     s->centers = builder_param(b, classes * d, INIT_ZERO, 0, flags);
     s->sum = builder_param(b, classes * d, INIT_ZERO, 0, flags);
     s->count = builder_param(b, classes, INIT_ZERO, 0, flags);

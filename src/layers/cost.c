@@ -84,9 +84,9 @@ static int forward(struct layer *l, const struct pass *p)
         double truth = k == p->label[i / n] ? s->on : s->off, slope;
         if (p->mixed) truth = mixed_truth(&p->mixed[i / n], k, s->on, s->off);
         sum += error((enum kind)s->type, (double)x[i] - truth, &slope);
-        g[i] = (real)(s->scale * slope / p->context.scored);
+        g[i] = (real)(s->scale * slope / p->context.scored_all);
     }
-    l->loss = s->scale * sum / p->context.scored;
+    l->loss = s->scale * sum / p->context.scored_all;
     return OK;
 }
 

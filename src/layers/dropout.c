@@ -58,11 +58,12 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                                     .rows_back = l->rows_back,
                                     .probability = s->probability,
                                     .size = block_size(s, l->in[0]->x.shape),
+                                    .share = l->share,
                                     .ramp = .85 * builder_config(b)->max_batches,
                                     .key = key };
         return l->be->ops->dropblock->plan(l->be, &d, &l->out->x, l->plan, e);
     }
-    struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability, key };
+    struct dropout_desc d = { &l->in[0]->x, l->rows_back, s->probability, key, l->share };
     return l->be->ops->dropout->plan(l->be, &d, &l->out->x, l->plan, e);
 }
 

@@ -17,7 +17,8 @@ static const char *const fades[] = { "no", "rate", NULL };
 
 struct itra {
     double lambda, kernel_mul, bandwidth, warmup, full_rate; /* full_rate: see fade_share */
-    int conditional, unconditional, kernels, root, estimate, average, pair, match, gradient, fade, every;
+    int conditional, unconditional, kernels, root, estimate, average, pair, match, gradient, fade, every,
+        sync;
 
     struct buffer *kept;
     /* pair=memory, NULL otherwise: features and labels of the mini-batch before, and whether there is one */
@@ -46,6 +47,8 @@ static const struct key keys[] = {
     WARMUP_KEY(itra, WARMUP_AUTO),
     WORD_KEY(itra, fade, 0, fades,
              "rate: lambda falls with the learning rate, as its share, at most 1, of learning_rate"),
+    INT_KEY(itra, sync, 1, 0, 1,
+            "several processes: 1: their rows are matched together; 0: each matches its own"),
     INT_KEY(itra, every, 1, 1, 1 << 20, "k: on every k-th iteration only, with k*lambda"),
     { 0 },
 };
@@ -63,6 +66,12 @@ static const char *const examples[] = {
     NULL,
 };
 
+/* Rows of S1 that are matched together. */
+static int rows_of(const struct layer *l, const struct itra *s)
+{
+    return s->sync ? l->share.all : l->share.rows;
+}
+
 static int shape(struct layer *l, struct shape *out, struct err *e)
 {
     const struct itra *s = l->self;
@@ -71,11 +80,13 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     if (s->match && s->pair != S2_FROM_LOADER)
         return layer_fail(l, e, "match=class needs pair=loader: pair=%s does not choose its rows",
                           s2_source_names[s->pair]);
+    if (!s->sync && s->pair == S2_FROM_MEMORY && layer_joined(l).all)
+        return layer_fail(l, e, "sync=0 needs pair=loader or split: the memory is of all processes");
     if (s->estimate && s->root)
         return layer_fail(l, e, "estimate=unbiased needs root=0: an estimate below 0 has no root");
     /* One image cannot be halved: program_open refuses to train so. */
     l->inert = !l->train || s->lambda == 0 || (s->pair == S2_FROM_LOADER && !l->rows_s1) ||
-               (s->pair == S2_FROM_SPLIT && out->n < 2);
+               (s->pair == S2_FROM_SPLIT && rows_of(l, s) < 2);
     return OK;
 }
 
@@ -95,12 +106,11 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     struct itra *s = l->self;
     const struct tensor *in = &l->in[0]->x;
     if (s->fade) s->full_rate = builder_config(b)->learning_rate;
-    int n = in->shape.n, memory = s->pair == S2_FROM_MEMORY, m1 = n;
-    if (s->pair == S2_FROM_LOADER) m1 = l->rows_s1;
-    if (s->pair == S2_FROM_SPLIT) m1 = n - n / 2;
+    const int n = rows_of(l, s), memory = s->pair == S2_FROM_MEMORY, split = s->pair == S2_FROM_SPLIT;
+    const int m2 = split ? n / 2 : n, m1 = split ? n - m2 : n;
     struct match_desc d = { .in = in,
                             .m1 = m1,
-                            .m2 = memory ? n : n - m1,
+                            .m2 = m2,
                             .classes = l->classes,
                             .rows_back = l->rows_back,
                             .gradient_first = gradient_first(s),
@@ -117,6 +127,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
                             .every = s->every,
                             .full_rate = s->full_rate,
                             .unconditional = s->unconditional };
+    if (s->sync) d.share = layer_joined(l);
     if (s->bandwidth == MEDIAN) d.options.bandwidth = BANDWIDTH_MEDIAN;
     if (s->bandwidth == POOLED) d.options.bandwidth = BANDWIDTH_POOLED;
     if (memory) declare_memory(s, b, (size_t)n, shape_row(in->shape));

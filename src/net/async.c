@@ -46,7 +46,7 @@ int async_open(struct program *p, struct err *e)
                                 .is_ce = ce,
                                 .n = a->losses,
                                 .capacity = (int)a->records,
-                                .scored = p->desc.rows,
+                                .scored = p->desc.share.all,
                                 .parts = n->config.subdivisions,
                                 .chance = log(n->classes) };
     int ok = loss && ce && a->record;
@@ -125,7 +125,7 @@ int async_read(struct program *p, const struct step *s, struct err *e)
 {
     const struct async *a = p->async;
     const double *loss = a->record + s->number % a->records * ((size_t)a->losses + 1);
-    const struct pass pass = { .context.scored = p->desc.rows,
+    const struct pass pass = { .context.scored_all = p->desc.share.all,
                                .iteration = s->iteration,
                                .rate = s->rate,
                                .ce_average = p->net->ce_average,

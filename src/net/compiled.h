@@ -32,11 +32,11 @@ struct program {
 
     struct claim *claims, **last_claim;
     size_t arena_bytes, fixed_bytes, host_bytes;
-    void *arena, *fixed, *host;  /* `host` in host memory, the others in backend memory */
-    struct buffer *scratch;      /* the first claim, so that it is aligned as well as the backend can */
+    void *arena, *fixed, *host; /* `host` in host memory, the others in backend memory */
+    struct buffer *scratch;     /* the first claim, so that it is aligned as well as the backend can */
     struct buffer *label, *mixed, *crop; /* of the rows of a step, as they come: backend memory */
-    struct buffer *image;        /* one row of input, host */
-    struct plan_item *item;      /* as placed: tensors first, then claims */
+    struct buffer *image;                /* one row of input, host */
+    struct plan_item *item;              /* as placed: tensors first, then claims */
     int nitem;
 
     struct async *async;      /* in training on an asynchronous device; else NULL, and: */
@@ -89,7 +89,8 @@ int memory_allocate(struct program *, size_t params, struct err *);
 int run_fill(struct program *, const struct step *, struct pass *, struct err *);
 /* check: E_NUMBER, naming the first layer whose output is not finite, if there is one. */
 int run_forward(struct program *, const struct pass *, int check, struct err *);
-int run_backward(struct program *, const struct pass *, struct err *);
+/* sum: the gradients of parameters become their sums over all processes, as they are computed. */
+int run_backward(struct program *, const struct pass *, int sum, struct err *);
 /* Reads the losses of a pass with labels, and their weights, into the layers: from `kept`, the record that
  * the device kept of them, or (NULL) from where forward left them, which waits for the device. */
 int run_read_losses(struct program *, const struct pass *, const double *kept);

@@ -84,6 +84,9 @@ const struct key net_config_keys[] = {
     REAL_KEY(
         net_config, bn_momentum, 0.01, 0, 1,
         "momentum of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
+    INT_KEY(net_config, sync_bn, 0, 0, 1,
+            "several processes: 1: batch norm by the statistics of the whole mini-batch, not of each one's "
+            "share"),
     REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
              "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
     REAL_KEY(net_config, valid_every, 1, 0, 1e6,

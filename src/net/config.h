@@ -36,6 +36,7 @@ struct net_config {
     struct list mean, std;
     int init;
     int precision;
+    int sync_bn;
     double bn_momentum, label_smooth_eps, valid_every;
     int patience;
 };

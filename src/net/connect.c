@@ -20,6 +20,7 @@ static int connect(struct program *p, int i, struct err *e)
                          .rows_back = p->desc.paired && n->wants.gradient_first ? p->desc.rows : p->rows,
                          .train = p->desc.train,
                          .rows_s1 = p->desc.paired ? p->desc.rows : 0,
+                         .share = p->desc.share,
                          .be = n->be,
                          .cfg = n->cfg->path,
                          .loss = NAN,
@@ -185,6 +186,7 @@ int connect_program(struct program **out, struct net *n, const struct program_de
     *p = (struct program){
         .net = n, .desc = *d, .rows = d->paired ? 2 * d->rows : d->rows, .n = n->n, .feature = d->features - 1
     };
+    if (!d->share.all) p->desc.share = (struct share){ 0, d->rows, d->rows };
     p->last_claim = &p->claims;
     p->node = mem_alloc((size_t)n->n, sizeof *p->node);
     if (!p->node) return net_no_memory(n, e);

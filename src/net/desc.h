@@ -4,10 +4,12 @@
 #include <stdint.h>
 #include "core/crop.h"
 #include "core/mixed.h"
+#include "core/share.h"
 
 struct program_desc {
-    int rows;   /* of S1 */
-    int paired; /* as many again of S2 */
+    int rows;           /* of S1 */
+    struct share share; /* training: of the rows that S1 has in all processes; all zero: these are all */
+    int paired;         /* as many again of S2 */
     int train;
     int features;  /* inference: 1 + the layer whose output is kept for program_features; 0: none */
     int plan_only; /* sizes and plans, no memory: for program_get_info, nothing else */

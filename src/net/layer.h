@@ -29,8 +29,8 @@ struct buffer {
 
 /* What changes from pass to pass. */
 struct pass {
-    struct op_context context; /* what operations are told of it */
-    const int *label;          /* context.label on the host: one a row */
+    struct op_context context;       /* what operations are told of it */
+    const int *label;                /* context.label on the host: one a row */
     const struct mixed_label *mixed; /* context.mixed on the host */
     uint64_t seed;
     uint64_t step;      /* number of the sub-mini-batch since training began */
@@ -56,13 +56,14 @@ struct layer {
     struct buffer *loss_sum;          /* builder_loss, or NULL */
     int identity;                     /* out is in[0]; set by shape */
     int learns;                       /* has parameters that learn: LAYER_PARAMS, or set by shape */
-    int inert;        /* no effect in this program: neither forward nor backward is called; set by shape */
-    int noloss;       /* it could have a loss, but the cfg says that it has none; set by shape */
-    int rows_back;    /* rows of the backward pass */
-    enum act sum_act; /* see takes_sum */
-    int train;        /* is this program for training */
-    int on_host;      /* forward or backward reads or writes tensors on the host; set by build */
-    int rows_s1;      /* rows of S1 when the loader delivers two halves, else 0 */
+    int inert;          /* no effect in this program: neither forward nor backward is called; set by shape */
+    int noloss;         /* it could have a loss, but the cfg says that it has none; set by shape */
+    int rows_back;      /* rows of the backward pass */
+    enum act sum_act;   /* see takes_sum */
+    int train;          /* is this program for training */
+    int on_host;        /* forward or backward reads or writes tensors on the host; set by build */
+    int rows_s1;        /* rows of S1 when the loader delivers two halves, else 0 */
+    struct share share; /* of the rows of S1 in all processes; share.all: of the mini-batch */
     const struct layer_ops *below; /* kind of the previous layer, inert ones left out; NULL: the image */
     double loss;   /* of the last pass: CE, or the layer's own loss before its weight; NaN: none computed */
     double weight; /* of loss in the total, in force in the last pass (lambda); 1 unless the layer sets it */
@@ -199,6 +200,12 @@ const char *layer_nearest(const char *name);          /* a name near enough to b
 /* An error about a layer: "cfg/a.cfg:14: [route] ...". */
 int layer_fail(const struct layer *, struct err *, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* For operations that bring rows of several processes together: the share of this one, or, alone, zero. */
+static inline struct share layer_joined(const struct layer *l)
+{
+    return l->share.all > l->share.rows ? l->share : (struct share){ 0, 0, 0 };
+}
 
 int layer_no_memory(const struct layer *, struct err *);
 /* The layer that number i of a list such as from= refers to, as an absolute index: negative numbers count

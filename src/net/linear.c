@@ -59,6 +59,7 @@ static int build_norm(struct linear *s, struct layer *l, struct builder *b, stru
                            .rows_back = l->rows_back,
                            .act = act_from_output(s->activate.act) ? s->activate.act : ACT_LINEAR,
                            .addend = l->nin > 1 ? &l->in[1]->x : NULL };
+    if (builder_config(b)->sync_bn) d.share = layer_joined(l);
     TRY(l->be->ops->norm->plan(l->be, &d, out, norm, e));
     s->kept = builder_buffer(b, norm->kept_bytes, LIFE_PASS);
     s->map_memory = builder_buffer(b, s->map.bytes, LIFE_PASS);

@@ -21,6 +21,7 @@ struct model_layer {
     /* Once a program has declared its parameters: */
     int param, nparam; /* index of the first, and how many there are */
     uint64_t learnt;   /* how many of their numbers learn */
+    size_t gradients;  /* where, in net.gradients, those of this layer and of all after it end */
 };
 
 struct net {
@@ -29,8 +30,9 @@ struct net {
     struct backend *be; /* borrowed */
     struct notes notes;
     uint64_t seed;
-    int mini; /* rows per forward pass: batch / subdivisions */
-    int n;    /* layers */
+    int mini;           /* rows per forward pass: batch / subdivisions */
+    struct share share; /* those of this process */
+    int n;              /* layers */
     struct model_layer *layer;
     int classes; /* outputs of the last layer that is not [cost] */
     int feature; /* index of the last [itra] or [center] layer (inert or not), or -1 */
@@ -42,6 +44,7 @@ struct net {
     /* Created by the first program: */
     struct param **param; /* in .weights order */
     int nparam;
+    real *gradients;        /* backend memory, in training nets: of all layers, the last one's first */
     struct step_state *now; /* backend memory; in training nets, with: */
     struct op_plan optim;
     struct op_plan images; /* see net_keep_images */

@@ -1,6 +1,7 @@
 #include "net.h"
 #include "backend/ops/images.h"
 #include "core/mem.h"
+#include "group/group.h"
 #include "net/compiled.h"
 #include "net/stock.h"
 
@@ -20,6 +21,7 @@ static int build(struct net *n, struct err *e)
     TRY(stock_check(n->cfg, &n->notes, e));
     TRY(config_read(&n->config, n->cfg, n->be, &n->notes, e));
     n->mini = n->config.batch / n->config.subdivisions;
+    n->share = group_share(n->be->group, n->mini);
     TRY(model_read(n, e));
     return measure(n, e);
 }

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "group/group.h"
 
 void *param_w(const struct param *p) { return p->w; }
 void *param_g(const struct param *p) { return p->g; }
@@ -96,10 +97,11 @@ real *params_host(const struct net *n, struct err *e)
 
 void params_destroy(struct net *n)
 {
+    n->be->ops->free(n->be, n->gradients);
+    n->gradients = NULL;
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
         n->be->ops->free(n->be, p->w);
-        n->be->ops->free(n->be, p->g);
         n->be->ops->free(n->be, p->v);
         n->be->ops->free(n->be, p->s);
         n->be->ops->free(n->be, p->average);
@@ -148,15 +150,37 @@ static int allocate(struct param *p, int train, struct err *e)
     TRY(be->ops->alloc(be, p->bytes, &p->w, e));
     if (is_averaged(p)) TRY(be->ops->alloc(be, p->bytes, &p->average, e));
     if (!learns(p)) return OK;
-    TRY(be->ops->alloc(be, p->bytes, &p->g, e));
     TRY(be->ops->alloc(be, p->bytes, &p->v, e));
     return p->net->config.adam ? be->ops->alloc(be, p->bytes, &p->s, e) : OK;
+}
+
+/* Bytes that a gradient takes in the block of all: each is aligned as if it had memory of its own. */
+static size_t gradient_bytes(const struct param *p) { return (p->bytes + 63) / 64 * 64; }
+
+/* One block, in the order in which backward fills it: what is complete is always its beginning. */
+static int allocate_gradients(struct net *n, struct err *e)
+{
+    void *block;
+    size_t end = 0;
+    for (int i = n->nparam - 1; i >= 0; i--)
+        if (learns(n->param[i])) end += gradient_bytes(n->param[i]);
+    TRY(n->be->ops->alloc(n->be, end, &block, e));
+    n->gradients = block;
+    end = 0;
+    for (int i = n->nparam - 1; i >= 0; i--) {
+        struct param *p = n->param[i];
+        if (!learns(p)) continue;
+        p->g = (char *)block + end;
+        end += gradient_bytes(p);
+        n->layer[p->layer].gradients = end;
+    }
+    return OK;
 }
 
 int params_create(struct net *n, int train, struct err *e)
 {
     real *host = params_host(n, e);
-    int rc = host ? OK : E_MEM;
+    int rc = !host ? E_MEM : train ? allocate_gradients(n, e) : OK;
     for (int i = 0; i < n->nparam && !rc; i++) {
         struct param *p = n->param[i];
         draw(p, stream_of(n, i), host);
@@ -177,6 +201,32 @@ void params_swap_averages(struct net *n)
         p->w = p->average;
         p->average = w;
     }
+}
+
+static int join(struct backend *be, real *x, size_t n, double weight)
+{
+    double *all = mem_alloc(n, sizeof *all);
+    real *own = mem_alloc(n, sizeof *own);
+    int rc = all && own ? be->ops->download(be, own, x, n * sizeof *own) : E_MEM;
+    for (size_t i = 0; !rc && i < n; i++) all[i] = weight * (double)own[i];
+    if (!rc) rc = group_add(be->group, all, n);
+    for (size_t i = 0; !rc && i < n; i++) own[i] = (real)all[i];
+    if (!rc) rc = be->ops->upload(be, x, own, n * sizeof *own);
+    mem_free(own);
+    mem_free(all);
+    return rc;
+}
+
+int params_join(struct net *n, struct err *e)
+{
+    const double weight = (double)n->share.rows / n->share.all;
+    for (int i = 0; n->be->group && i < n->nparam; i++) {
+        struct param *p = n->param[i];
+        if ((p->flags & (PARAM_STATE | PARAM_UNSAVED)) != PARAM_STATE) continue;
+        TRY(param_explain(p, join(n->be, p->w, p->count, weight), e));
+        if (p->average) TRY(param_explain(p, join(n->be, p->average, p->count, weight), e));
+    }
+    return OK;
 }
 
 static int check_finite(const struct param *p, real *host, struct err *e)

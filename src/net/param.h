@@ -16,7 +16,8 @@ struct param {
     const struct linear_ops *linear; /* how all of w, g, v and s are packed; NULL: dense */
     const struct op_plan *plan;      /* of the first program */
     size_t bytes;                    /* of w, packed */
-    void *w, *g, *v, *s; /* backend memory, in training nets; g, v, and s of Adam: only what learns */
+    void *w, *g, *v, *s; /* backend memory, in training nets; g, v, and s of Adam: only what learns; g is in
+                            net->gradients */
     void *average;       /* moving average of w: with ema_alpha=, of what is in .weights; or NULL */
     real *host;          /* nets for inference: dense */
 };
@@ -33,6 +34,10 @@ void params_destroy(struct net *);
 size_t params_bytes(const struct net *, int train);
 /* Host memory for the numbers of any one parameter. NULL: *e says why. */
 real *params_host(const struct net *, struct err *);
+
+/* Where batch norm is by each process's own rows: running statistics become the mean over all processes,
+ * which is what their mean would have followed. Weights and all else are the same in each anyway. */
+int params_join(struct net *, struct err *);
 
 /* Does the update move it? */
 int param_is_trained(const struct param *);

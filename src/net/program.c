@@ -7,8 +7,8 @@
 static int check_halves(const struct program *p, struct err *e)
 {
     struct pairing_wants w;
-    for (int i = 0; p->desc.rows < 2 && i < p->n; i++)
-        if (net_layer_wants(p->net, i, &w) && w.active && w.source == S2_FROM_SPLIT)
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].l.inert && net_layer_wants(p->net, i, &w) && w.active && w.source == S2_FROM_SPLIT)
             return layer_fail(
                 &p->node[i].l, e,
                 "pair=split cannot halve a mini-batch of 1 image: raise batch or lower subdivisions");

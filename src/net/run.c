@@ -2,8 +2,10 @@
 #include <math.h>
 #include <string.h>
 #include "backend/ops/images.h"
+#include "backend/ops/sum.h"
 #include "core/clock.h"
 #include "core/mem.h"
+#include "group/group.h"
 #include "net/optim.h"
 
 /* Tests only: memory whose life begins at this step of the schedule is filled with NaN, and the gaps between
@@ -85,6 +87,7 @@ int run_fill(struct program *p, const struct step *s, struct pass *pass, struct 
                                         .label = s->label ? p->label->data : NULL,
                                         .mixed = s->mixed ? p->mixed->data : NULL,
                                         .scored = s->rows_s1,
+                                        .scored_all = p->desc.train ? p->desc.share.all : s->rows_s1,
                                         .add = s->add,
                                         .reuse_detached = s->reuse_detached },
                            .label = s->label,
@@ -115,7 +118,8 @@ static int check_output(const struct program *p, const struct layer *l, struct e
         for (size_t k = 0; k < n && !rc; k++) bad |= !isfinite(x[k]);
     }
     mem_free(x);
-    if (!bad) return rc;
+    if (!rc && p->desc.train) rc = group_max(be->group, &bad); /* so that all name the same layer */
+    if (rc || !bad) return rc;
     return fail(e, E_NUMBER, "%s: the output is not finite", net_layer_name(p->net, l->index).text);
 }
 
@@ -128,11 +132,39 @@ int run_forward(struct program *p, const struct pass *pass, int check, struct er
     return OK;
 }
 
-int run_backward(struct program *p, const struct pass *pass, struct err *e)
+enum { BUCKET = 1 << 22 }; /* bytes: an exchange of fewer takes not much less time */
+
+/* Hands over the gradients from *from bytes on that layer i completes. more: it may wait for those of the
+ * next layers. */
+static int sum_gradients(struct program *p, int i, int more, size_t *from)
 {
-    for (int i = p->n - 1; i >= 0; i--)
-        if (p->node[i].back) TRY(run_layer(p, &p->node[i].l, 1, pass, e));
+    struct net *n = p->net;
+    const size_t end = n->layer[i].gradients;
+    if (end < *from + (more ? BUCKET : 1)) return OK;
+    real *x = n->gradients + *from / sizeof *x;
+    TRY(n->be->ops->sum->begin(n->be, x, (end - *from) / sizeof *x));
+    *from = end;
     return OK;
+}
+
+int run_backward(struct program *p, const struct pass *pass, int sum, struct err *e)
+{
+    struct backend *be = p->net->be;
+    size_t summed = 0;
+    int lowest = 0; /* layers below do not take part */
+    while (lowest < p->n && !p->node[lowest].back) lowest++;
+    for (int i = p->n - 1; i >= lowest; i--) {
+        if (p->node[i].back) TRY(run_layer(p, &p->node[i].l, 1, pass, e));
+        if (sum && be->group) TRY(sum_gradients(p, i, i > lowest, &summed));
+    }
+    return sum && be->group ? be->ops->sum->end(be) : OK;
+}
+
+/* Is the loss of this layer that of the rows of this process, to be added to that of the others? Layers of
+ * training only see to it themselves. */
+static int adds_up(const struct program *p, const struct layer *l)
+{
+    return p->desc.train && (l->ops->flags & (LAYER_LOSS | LAYER_TRAIN_ONLY)) == LAYER_LOSS;
 }
 
 int run_read_losses(struct program *p, const struct pass *pass, const double *kept)
@@ -140,15 +172,16 @@ int run_read_losses(struct program *p, const struct pass *pass, const double *ke
     struct backend *be = p->net->be;
     for (struct layer *l = NULL; (l = next_active(p, l));) {
         if (l->ops->weigh) l->weight = l->ops->weigh(l, pass);
-        if (!l->loss_sum) continue;
-        if (kept)
+        if (l->loss_sum && kept)
             l->loss = *kept++;
-        else
+        else if (l->loss_sum)
             TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
+        if (adds_up(p, l)) TRY(group_add(be->group, &l->loss, 1));
+        if (!l->loss_sum) continue;
         if (l->ops->finish_loss)
             TRY(l->ops->finish_loss(l, pass->err));
         else
-            l->loss /= pass->context.scored;
+            l->loss /= pass->context.scored_all;
     }
     return OK;
 }

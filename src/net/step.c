@@ -2,14 +2,28 @@
 #include <math.h>
 #include "backend/scalar.h"
 #include "core/mem.h"
+#include "group/group.h"
 #include "net/compiled.h"
 #include "net/optim.h"
 #include "net/program.h"
 
+static int check_group(const struct net *n, struct err *e)
+{
+    const int size = group_size(n->be->group);
+    if (n->mini < size)
+        return fail(e, E_CFG,
+                    "%s: mini-batches of %d images for %d processes: raise batch or lower subdivisions",
+                    n->cfg->path, n->mini, size);
+    if (size > 1 && !n->be->ops->sum)
+        return fail(e, E_DEVICE, "%s: no training by several processes on this device", n->be->title);
+    return OK;
+}
+
 int step_open(struct step_programs *p, struct net *n, struct err *e)
 {
-    struct program_desc plain = { .rows = n->mini, .train = 1 }, paired = plain;
+    struct program_desc plain = { .rows = n->share.rows, .share = n->share, .train = 1 }, paired = plain;
     paired.paired = 1;
+    TRY(check_group(n, e));
     if (!p->plain && !p->paired) config_note_training(&n->config, n->cfg->path, &n->notes);
     if (!p->plain && (!n->pair_loader || n->wants.every > 1)) TRY(program_open(&p->plain, n, &plain, e));
     return n->pair_loader && !p->paired ? program_open(&p->paired, n, &paired, e) : OK;
@@ -72,7 +86,7 @@ static int compute(struct program *p, const struct step *s, const struct pass *p
 {
     TRY(run_forward(p, pass, 0, e));
     if (!p->async) TRY(check_losses(p, s, pass, e));
-    TRY(run_backward(p, pass, e));
+    TRY(run_backward(p, pass, s->update, e));
     if (p->async) return async_update(p, s->update);
     return s->update ? optim_update(p->net, s->iteration, s->rate, e) : OK;
 }

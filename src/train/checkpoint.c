@@ -7,6 +7,7 @@
 #include <zlib.h>
 #include "core/mem.h"
 #include "core/text.h"
+#include "group/group.h"
 
 static const char magic[8] = "DNSTATE";
 enum { VERSION = 3 };
@@ -109,6 +110,63 @@ static struct header header_of(const struct net *net, int images)
     h.threads = net->be->ops->by_threads ? (uint64_t)net->be->threads : 0;
     h.device = hash_text(hash_seed, net->be->ops->name);
     return h;
+}
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t hash_run(const struct net *net, const struct data_file *d)
+{
+    const double when[] = { net->config.max_batches, net->config.valid_every, d->savelast, d->saveweights };
+    struct header h = header_of(net, 0);
+    h.threads = 0;
+    uint64_t hash = hash_bytes(hash_text(hash_seed, net->be->ops->version()), &h, sizeof h);
+    return hash_bytes(hash, when, sizeof when);
+}
+
+static int hash_params(const struct net *net, uint64_t *hash, struct err *e)
+{
+    size_t most = 0;
+    for (int i = 0; i < net->nparam; i++) most = net->param[i]->bytes > most ? net->param[i]->bytes : most;
+    void *bytes = mem_alloc(most, 1);
+    int rc = bytes ? OK : net_no_memory(net, e);
+    *hash = hash_seed;
+    for (int i = 0; i < net->nparam && !rc; i++) {
+        const struct param *p = net->param[i];
+        rc = param_explain(p, net->be->ops->download(net->be, bytes, p->w, p->bytes), e);
+        if (!rc) *hash = hash_bytes(*hash, bytes, p->bytes);
+    }
+    mem_free(bytes);
+    return rc;
+}
+
+int check_equal(const struct net *net, const struct data_file *d, const struct progress *p, struct err *e)
+{
+    struct group *group = net->be->group;
+    struct seen_by_rank {
+        uint64_t run, samples, weights;
+    } *all = mem_alloc((size_t)group_size(group), sizeof *all);
+    const struct seen_by_rank *first = all, *own = all + group_rank(group);
+    int rc = all ? OK : fail(e, E_MEM, "not enough memory");
+    if (!rc) {
+        all[group_rank(group)] = (struct seen_by_rank){ hash_run(net, d), p->samples, 0 };
+        rc = hash_params(net, &all[group_rank(group)].weights, e);
+    }
+    if (!rc) rc = group_gather(group, all, group_size(group), sizeof *all);
+    if (!rc && own->run != first->run)
+        rc = fail(e, E_CFG, "the cfg, the seed, the device or the build is not that of rank 0");
+    else if (!rc && own->samples != first->samples)
+        rc = fail(e, E_CFG, "the training images are not those of rank 0");
+    else if (!rc && own->weights != first->weights)
+        rc = fail(e, E_CFG,
+                  "the weights are not those of rank 0, or another kind of processor packs them "
+                  "otherwise (-device ref, or DNNL_MAX_CPU_ISA, makes them alike)");
+    mem_free(all);
+    return rc;
 }
 
 static int differs(const char *path, const char *what, uint64_t there, uint64_t here, struct err *e)

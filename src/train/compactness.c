@@ -4,6 +4,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/pick.h"
+#include "group/group.h"
 
 enum { SAMPLE_ROWS = 2000 };
 
@@ -41,6 +42,31 @@ void sample_add(struct sample *s, int label, const real *row)
 {
     memcpy(s->x + (size_t)s->n * s->size, row, s->size * sizeof *row);
     s->label[s->n++] = label;
+}
+
+static int join(struct sample *s, struct group *g, int *count)
+{
+    const int own = s->n, rank = group_rank(g);
+    int before = 0;
+    count[rank] = own;
+    TRY(group_gather(g, count, group_size(g), sizeof *count));
+    for (int r = 0; r < group_size(g); r++) {
+        if (r < rank) before += count[r];
+        s->n += r == rank ? 0 : count[r];
+    }
+    memmove(s->x + (size_t)before * s->size, s->x, (size_t)own * s->size * sizeof *s->x);
+    memmove(s->label + before, s->label, (size_t)own * sizeof *s->label);
+    TRY(group_gather_counted(g, s->x, count, s->size * sizeof *s->x));
+    return group_gather_counted(g, s->label, count, sizeof *s->label);
+}
+
+int sample_join(struct sample *s, struct group *g, struct err *e)
+{
+    if (!g) return OK;
+    int *count = mem_alloc((size_t)group_size(g), sizeof *count);
+    int rc = count ? join(s, g, count) : E_MEM;
+    mem_free(count);
+    return rc ? fail(e, rc, "the features of all processes: %s", err_text(rc)) : OK;
 }
 
 static double distance(const real *a, const real *b, size_t n)

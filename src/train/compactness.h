@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct group;
+
 /* A fixed random subset of rows, chosen on the way through `total` candidates. */
 struct sample {
     real *x; /* capacity x size */
@@ -18,6 +20,8 @@ struct sample {
 int sample_open(struct sample *, int total, size_t size, uint64_t seed, struct err *);
 void sample_close(struct sample *);
 int sample_wants(struct sample *); /* is the next candidate in it? */
+/* The rows that each process has added, brought together in the order of the processes. */
+int sample_join(struct sample *, struct group *, struct err *);
 void sample_add(struct sample *, int label, const real *row);
 /* Mean distance of the pairs of one class (-1: there is none) and of all pairs. */
 int sample_distances(const struct sample *, int threads, double *same, double *all, struct err *);

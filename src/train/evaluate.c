@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "data/loader.h"
+#include "group/group.h"
 #include "train/compactness.h"
 #include "train/setup.h"
 
@@ -13,14 +14,16 @@ struct evaluation {
     const struct dataset *data;
     const struct eval_options *o;
     int classes;
-    int rows;   /* of a mini-batch: the program's */
-    size_t row; /* numbers of an image */
-    struct loader *loader;
-    float *prob;    /* rows x classes */
-    float *x;       /* rows x row: only for batches with unreadable images, else NULL */
-    int *label;     /* rows: of the readable images */
-    size_t size;    /* numbers of a feature vector */
-    real *features; /* rows x size, or NULL */
+    int rows;           /* of a mini-batch: the program's */
+    size_t row;         /* numbers of an image */
+    struct share share; /* of the samples, which are these: */
+    int *own;
+    struct loader *loader; /* NULL: there are none */
+    float *prob;           /* rows x classes */
+    float *x;              /* rows x row: only for batches with unreadable images, else NULL */
+    int *label;            /* rows: of the readable images */
+    size_t size;           /* numbers of a feature vector */
+    real *features;        /* rows x size, or NULL */
     struct sample sample;
     int images, unreadable;
     int ending; /* per_image wants no more */
@@ -29,6 +32,18 @@ struct evaluation {
 };
 
 static int samples(const struct evaluation *v) { return v->o->only ? v->o->only_n : v->data->n; }
+
+/* The samples of this process; of all, which `sample` chooses from, those of other ranks come before them. */
+static int take_share(struct evaluation *v, struct err *e)
+{
+    const int *only = v->o->only;
+    v->share = group_share(v->o->group, samples(v));
+    v->own = mem_alloc((size_t)v->share.rows, sizeof *v->own);
+    if (!v->own) return fail(e, E_MEM, "no memory for the numbers of %d images", v->share.rows);
+    for (int i = 0; i < v->share.rows; i++) v->own[i] = only ? only[v->share.first + i] : v->share.first + i;
+    for (int i = 0; v->sample.x && i < v->share.first; i++) sample_wants(&v->sample);
+    return OK;
+}
 
 static int take_memory(struct evaluation *v, struct err *e)
 {
@@ -51,8 +66,6 @@ static int evaluation_open(struct evaluation *v, struct err *e)
                                 .workers = v->o->workers,
                                 .seed = v->o->seed,
                                 .view = v->o->view,
-                                .only = v->o->only,
-                                .only_n = v->o->only_n,
                                 .subdivisions = 1,
                                 .every = 1 };
     v->classes = v->net->classes;
@@ -60,6 +73,10 @@ static int evaluation_open(struct evaluation *v, struct err *e)
     TRY(augment_from_net(v->net, &l.augment, e));
     if (l.view == VIEW_CENTER && c->letter_box) l.view = VIEW_LETTERBOX;
     TRY(take_memory(v, e));
+    TRY(take_share(v, e));
+    if (!v->share.rows) return OK;
+    l.only = v->own;
+    l.only_n = v->share.rows;
     return loader_open(&v->loader, v->data, &l, &v->net->notes, e);
 }
 
@@ -67,6 +84,7 @@ static void evaluation_close(struct evaluation *v)
 {
     loader_close(v->loader);
     sample_close(&v->sample);
+    mem_free(v->own);
     mem_free(v->features);
     mem_free(v->label);
     mem_free(v->x);
@@ -181,7 +199,7 @@ static int evaluate_batch(struct evaluation *v, const struct batch *b, struct er
 
 static int evaluate_all(struct evaluation *v, struct err *e)
 {
-    while (!v->ending) {
+    while (v->loader && !v->ending) {
         const struct batch *b;
         TRY(loader_next(v->loader, &b, e));
         if (!b) return OK;
@@ -190,6 +208,20 @@ static int evaluate_all(struct evaluation *v, struct err *e)
         if (rc) return rc;
     }
     return OK;
+}
+
+/* The counts and sums of all processes. */
+static int join(struct evaluation *v, struct err *e)
+{
+    double all[] = { v->images, v->unreadable, (double)v->right1, (double)v->rightk, v->ce };
+    int rc = group_add(v->o->group, all, sizeof all / sizeof *all);
+    if (rc) return fail(e, rc, "validation: %s", err_text(rc));
+    v->images = (int)all[0];
+    v->unreadable = (int)all[1];
+    v->right1 = (uint64_t)all[2];
+    v->rightk = (uint64_t)all[3];
+    v->ce = all[4];
+    return v->sample.x ? sample_join(&v->sample, v->o->group, e) : OK;
 }
 
 static int measure_compactness(const struct evaluation *v, struct valid_line *l, struct err *e)
@@ -230,6 +262,8 @@ int evaluate(struct net *net, struct program *p, const struct dataset *d, const 
     double start = wall_clock();
     int rc = evaluation_open(&v, e);
     if (!rc) rc = evaluate_all(&v, e);
+    rc = group_agree(o->group, rc, e);
+    if (!rc) rc = join(&v, e);
     if (!rc) rc = report(&v, l, e);
     l->seconds = wall_clock() - start;
     evaluation_close(&v);

@@ -2,16 +2,17 @@
 #include "trainer.h"
 #include <math.h>
 #include <unistd.h>
-#include "backend/ops/images.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "data/loader.h"
+#include "group/group.h"
 #include "train/checkpoint.h"
+#include "train/collapse.h"
+#include "train/feed.h"
 #include "train/lock.h"
 
-enum { SAVE_EVERY = 100, STUCK_LIMIT = 200, THROUGHPUT_WINDOW = 32, MOST_PENDING = 16 };
-static const double LEARNT_SHARE = .9; /* of ln K: a CE below it is better than guessing */
+enum { SAVE_EVERY = 100, THROUGHPUT_WINDOW = 32, MOST_PENDING = 16 };
 
 /* An iteration that was submitted and not yet reported. */
 struct pending {
@@ -21,6 +22,8 @@ struct pending {
 
 struct trainer {
     struct net *net;
+    struct group *group;
+    int leads; /* this process writes files and reports */
     const struct dataset *train, *valid;
     const struct data_file *data;
     const struct train_options *o;
@@ -63,6 +66,7 @@ static int write_weights(const struct trainer *t, const char *path, int averages
 /* averages: those of ema_alpha, where there are any. A folder that someone has removed is made again. */
 static int save_weights(const struct trainer *t, const char *path, int averages, struct err *e)
 {
+    if (!t->leads) return OK;
     int rc = write_weights(t, path, averages, e);
     if (rc != E_FILE || folder_prepare(t->o->backup, NULL)) return rc;
     return write_weights(t, path, averages, e);
@@ -103,34 +107,6 @@ static int start_position(struct trainer *t, struct err *e)
     return OK;
 }
 
-/* Packed images that are only moved may stay on the device; the loader then says only how to move them. */
-static int keep_images(struct trainer *t, struct loader_options *l, struct err *e)
-{
-    const struct dataset *d = t->train;
-    const struct augment *a = &l->augment;
-    float mean[4], scale[4];
-    if (!d->pixels || d->c != a->c || !augment_only_moves(a, d->w, d->h)) return OK;
-    augment_normaliser(a, mean, scale);
-    const struct images_desc images = { d->pixels, d->n, d->c, d->h, d->w, mean, scale };
-    return net_keep_images(t->net, &images, &l->moves, e);
-}
-
-static int open_loader(struct trainer *t, struct err *e)
-{
-    const struct net *net = t->net;
-    struct loader_options l = {
-        .seed = net->seed, .rows = net->mini, .training = 1, .workers = t->o->workers
-    };
-    TRY(augment_from_net(net, &l.augment, e));
-    l.pairing = !net->pair_loader ? PAIR_NONE : net->wants.by_class ? PAIR_CLASS : PAIR_RANDOM;
-    l.subdivisions = net->config.subdivisions;
-    l.every = net->pair_loader ? net->wants.every : 1;
-    l.replacement = t->data->replacement;
-    l.start = t->p.iteration * (uint64_t)l.subdivisions;
-    TRY(keep_images(t, &l, e));
-    return loader_open(&t->loader, t->train, &l, &net->notes, e);
-}
-
 static void report_start(const struct trainer *t)
 {
     const struct program *opened[] = { t->o->programs->plain, t->o->programs->paired, t->infer };
@@ -142,7 +118,7 @@ static void report_start(const struct trainer *t)
         *(opened[i] == t->infer ? &s.infer : &s.train) += info.arena + info.scratch + info.fixed;
         if (opened[i] != t->infer) s.params = info.params;
     }
-    if (t->hooks->start) t->hooks->start(t->hooks->ctx, &s);
+    if (t->leads && t->hooks->start) t->hooks->start(t->hooks->ctx, &s);
 }
 
 /* A state at the end has final weights beside it, unless writing them failed, or somebody removed them. */
@@ -157,24 +133,39 @@ static int nothing_to_do(const struct trainer *t, struct err *e)
     return OK;
 }
 
+static int open_files(struct trainer *t, const char *metrics, struct err *e)
+{
+    if (!t->leads) return OK;
+    TRY(lock_open(&t->lock, t->files.path[LOCK], &t->net->notes, e));
+    return files_check(&t->files, metrics, e);
+}
+
 static int start(struct trainer *t, struct err *e)
 {
-    const int mini = t->net->mini, most = t->valid && t->valid->n < mini ? t->valid->n : mini;
+    const int mini = t->net->share.rows, most = t->valid && t->valid->n < mini ? t->valid->n : mini;
     const struct program_desc infer = { .rows = most, .features = t->net->feature + 1 };
     TRY(files_open(&t->files, t->o->backup, t->o->base, e));
     const char *metrics = t->o->metrics ? t->o->metrics : t->files.path[METRICS];
-    TRY(lock_open(&t->lock, t->files.path[LOCK], &t->net->notes, e));
-    TRY(files_check(&t->files, metrics, e));
+    TRY(open_files(t, metrics, e));
     TRY(step_open(t->o->programs, t->net, e));
     if (t->valid) TRY(program_open(&t->infer, t->net, &infer, e));
     TRY(start_position(t, e));
     if (reached_end(t)) return nothing_to_do(t, e);
     TRY(net_check_finite(t->net, e));
-    TRY(metrics_open(&t->metrics, metrics, t->o->resume ? t->p.iteration : 0, &t->net->notes, e));
-    TRY(open_loader(t, e));
+    if (t->leads)
+        TRY(metrics_open(&t->metrics, metrics, t->o->resume ? t->p.iteration : 0, &t->net->notes, e));
+    TRY(feed_open(&t->loader, t->net, t->data, t->train, t->p.iteration, t->o->workers,
+                  t->o->notes ? t->o->notes : &t->net->notes, e));
     /* From the first iteration on there is something to fall back on: see give_up. */
-    if (access(t->files.path[LAST], F_OK)) TRY(save_last_weights(t, e));
-    report_start(t);
+    return access(t->files.path[LAST], F_OK) ? save_last_weights(t, e) : OK;
+}
+
+/* All processes start, or none does. */
+static int start_together(struct trainer *t, struct err *e)
+{
+    TRY(group_agree(t->group, start(t, e), e));
+    if (t->group && !reached_end(t)) TRY(group_agree(t->group, check_equal(t->net, t->data, &t->p, e), e));
+    if (!reached_end(t)) report_start(t);
     return OK;
 }
 
@@ -194,7 +185,7 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
     for (int i = 0; i < t->net->config.subdivisions; i++) {
         const struct batch *b;
         double before = wall_clock();
-        TRY(loader_next(t->loader, &b, e));
+        TRY(group_agree(t->group, loader_next(t->loader, &b, e), e));
         now->loading += wall_clock() - before;
         struct step s = step_at(t->net, b->number);
         s.x = b->x;
@@ -245,29 +236,6 @@ static double eta(const struct trainer *t, uint64_t iteration)
     return left * t->per_iteration + validations * t->valid_seconds;
 }
 
-/* Warns once when, for STUCK_LIMIT iterations with a match, the smoothed CE has stayed within 1 % of ln K or
- * above. An iteration without a match (every=k) does not count, nor does one whose lambda is higher than ever
- * before: the warm-up is still raising it. warmup=auto takes lambda back to 0 when what was learnt is lost;
- * such iterations do count. */
-static void watch_collapse(struct trainer *t, const struct train_line *l)
-{
-    struct progress *p = &t->p;
-    double chance = log(t->net->classes);
-    if (l->ce_smooth < LEARNT_SHARE * chance) p->marks |= HAS_LEARNT;
-    if (l->ce_smooth < .99 * chance)
-        p->stuck = 0;
-    else if (l->lambda > 0 ? l->lambda <= p->lambda_peak : isfinite(l->match) && p->marks & HAS_LEARNT)
-        p->stuck++;
-    if (l->lambda > p->lambda_peak) p->lambda_peak = l->lambda;
-    if (p->stuck < STUCK_LIMIT || p->marks & HAS_WARNED) return;
-    p->marks |= HAS_WARNED;
-    note(&t->net->notes,
-         "warning: for %d iterations the CE has been that of guessing (%.4f = ln %d) or worse, with [itra] "
-         "at work: the features may have collapsed. In [itra] try a lower lambda, warmup=auto, root=0; in "
-         "[net] a larger batch",
-         STUCK_LIMIT, chance, t->net->classes);
-}
-
 static int report(struct trainer *t, const struct pending *it, uint64_t iteration, double wall, struct err *e)
 {
     int burn_in = t->net->config.burn_in;
@@ -284,9 +252,9 @@ static int report(struct trainer *t, const struct pending *it, uint64_t iteratio
     l.images_per_second = t->per_iteration > 0 ? (double)net_images_per_update(t->net) / t->per_iteration : 0;
     l.eta_seconds = eta(t, iteration);
     t->p.ce_smooth = l.ce_smooth;
-    metrics_train(&t->metrics, &l);
-    if (t->hooks->iteration) t->hooks->iteration(t->hooks->ctx, &l);
-    watch_collapse(t, &l);
+    if (t->leads) metrics_train(&t->metrics, &l);
+    if (t->leads && t->hooks->iteration) t->hooks->iteration(t->hooks->ctx, &l);
+    collapse_watch(&t->p, &l, t->net->classes, &t->net->notes);
     return OK;
 }
 
@@ -347,6 +315,7 @@ static void keep_files(struct trainer *t)
  * them does not keep the weights from being saved. */
 static int save_last(struct trainer *t, struct err *e)
 {
+    if (!t->leads) return OK;
     keep_files(t);
     TRY(save_last_weights(t, e));
     return state_save(t->net, &t->p, t->train->n, t->files.path[STATE], e);
@@ -376,7 +345,8 @@ static int give_up(struct trainer *t, int rc, struct err *e)
         snprintf(kept, sizeof kept, "; the weights before it are saved to %.90s", t->files.path[LAST]);
     else if (t->saved)
         snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.path[LAST]);
-    metrics_flush(&t->metrics, &ignored);
+    if (t->leads) metrics_flush(&t->metrics, &ignored);
+    if (rc == E_GROUP) return fail(e, rc, "%s%s", cause.msg[0] ? cause.msg : err_text(rc), kept);
     if (rc != E_NUMBER) return rc;
     return fail(e, E_NUMBER, "iteration %llu, rate %g: %.200s%s; lower learning_rate or raise burn_in",
                 (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept);
@@ -426,10 +396,9 @@ static void keep_best(struct trainer *t, struct valid_line *l)
         return;
     }
     p->stale = 0;
-    if (save_weights(t, t->files.path[BEST], 1, &e)) {
-        note_failed_save(t, &e);
-        return;
-    }
+    int failed = save_weights(t, t->files.path[BEST], 1, &e) != OK;
+    if (failed) note_failed_save(t, &e);
+    if (group_max(t->group, &failed) || failed) return;
     p->best_top1 = l->top1;
     p->best_ce = l->ce;
     l->best = 1;
@@ -437,12 +406,15 @@ static void keep_best(struct trainer *t, struct valid_line *l)
 
 static int validate(struct trainer *t, struct err *e)
 {
-    struct eval_options o = { .workers = t->o->workers, .top = t->o->top, .seed = t->net->seed };
+    struct eval_options o = {
+        .workers = t->o->workers, .top = t->o->top, .seed = t->net->seed, .group = t->group
+    };
     struct valid_line l = { .iteration = t->p.iteration, .epoch = epoch_of(t, t->net->seen) };
     TRY(program_refresh(t->infer, e));
     TRY(evaluate(t->net, t->infer, t->valid, &o, &l, e));
     t->valid_seconds = l.seconds;
     keep_best(t, &l);
+    if (!t->leads) return OK;
     metrics_valid(&t->metrics, &l, t->net->seen);
     if (t->hooks->validation) t->hooks->validation(t->hooks->ctx, &l);
     return OK;
@@ -450,14 +422,22 @@ static int validate(struct trainer *t, struct err *e)
 
 /* ---- the loop ---- */
 
-static int must_end(const struct trainer *t) { return reached_end(t) || (t->o->stop && *t->o->stop); }
+/* A signal to one process is one to all: each is told which it was. */
+static int must_end(struct trainer *t, int *ending, struct err *e)
+{
+    int signal = t->o->stop ? *t->o->stop : 0, rc = group_max(t->group, &signal);
+    if (rc) return fail(e, rc, "%s", err_text(rc));
+    if (signal && t->o->stop) *t->o->stop = signal;
+    *ending |= signal || reached_end(t);
+    return OK;
+}
 
 /* A failed validation ends the run, and what was learnt before it is saved. */
 static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 {
     struct err failed = { 0 };
     int rc = validation_due(t) ? validate(t, e) : OK;
-    *ending |= must_end(t); /* what the hook was told may have been enough */
+    TRY(must_end(t, ending, e)); /* what the hook was told may have been enough */
     if (!rc && lost_patience(t)) {
         note(&t->net->notes, "patience=%d: training ends after that many validations without a new best",
              t->net->config.patience);
@@ -475,11 +455,15 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 static int run(struct trainer *t, struct err *e)
 {
     for (int ending = 0; !ending;) {
-        int rc = iterate(t, e), due = must_end(t) || validation_due(t) || saving_due(t);
+        int rc = iterate(t, e);
+        if (!rc) rc = must_end(t, &ending, e);
         if (rc) return give_up(t, rc, e);
+        int due = ending || validation_due(t) || saving_due(t);
         if (!due && !pending_full(t)) continue;
         rc = drain(t, e);
-        due |= ending = must_end(t); /* what was reported may have been enough */
+        if (!rc) rc = must_end(t, &ending, e); /* what was reported may have been enough */
+        due |= ending;
+        if (!rc && due) rc = params_join(t->net, e);
         /* The last update may be the one that overflows, and no later iteration would notice. */
         if (!rc && due) rc = net_check_finite(t->net, e);
         if (rc) return give_up(t, rc, e);
@@ -492,8 +476,16 @@ int trainer_run(struct net *net, const struct data_file *data, const struct data
                 const struct dataset *valid, const struct train_options *o, const struct train_hooks *hooks,
                 struct err *e)
 {
-    struct trainer t = { .net = net, .data = data, .train = train, .valid = valid, .o = o, .hooks = hooks };
-    int rc = start(&t, e);
+    struct group *group = net->be->group;
+    struct trainer t = { .net = net,
+                         .group = group,
+                         .leads = group_leads(group),
+                         .data = data,
+                         .train = train,
+                         .valid = valid,
+                         .o = o,
+                         .hooks = hooks };
+    int rc = start_together(&t, e);
     if (!rc && !reached_end(&t)) rc = run(&t, e);
     stop(&t);
     return rc;

@@ -33,11 +33,17 @@ struct train_options {
     int clear;           /* count iterations from 0 again */
     int workers;         /* loader threads */
     int top;
+    const struct notes
+        *notes; /* for what the loader says of images, wherever they are read; NULL: the net's */
     struct step_programs *programs; /* of the net, which stay open; opened where they are not */
     volatile sig_atomic_t *stop; /* set by a signal handler: finish this iteration, save, return; or NULL */
 };
 
-/* Runs to max_batches, or out of patience. net is open; train and valid are open datasets (valid NULL: no
+/* Where the device of the net is one of a group, every process calls this with the same cfg, data and
+ * options; that of rank 0 writes the files and calls the hooks, the others take their share of the
+ * mini-batches and of the validations. A failure of one is everybody's.
+ *
+ * Runs to max_batches, or out of patience. net is open; train and valid are open datasets (valid NULL: no
  * validation). Weights or a state that are at the end already are noted, and it returns OK without training.
  * Only one run at a time may write into a backup folder under one base. */
 int trainer_run(struct net *, const struct data_file *, const struct dataset *train,

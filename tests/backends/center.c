@@ -11,7 +11,7 @@ static double center_run(struct rig *r, const struct center_case *k, const struc
                          const void *label, const struct center_state *state, struct tensor *gx)
 {
     const struct center_ops *ops = r->be->ops->center;
-    struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3 };
+    struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3, { 0, 0, 0 } };
     struct step_state now = { .iteration = 3, .ce_average = -1 };
     struct op_plan p;
     struct err e;
@@ -21,7 +21,7 @@ static double center_run(struct rig *r, const struct center_case *k, const struc
     assert_int_equal(ops->plan(r->be, &d, &p, &e), OK);
     const struct op_context *context =
         WITH(rig_alloc(r, p.scratch_bytes), .state = on_device, .label = label, .scored = k->scored,
-             .add = !k->move, .reuse_detached = k->reuse_detached);
+             .scored_all = k->scored, .add = !k->move, .reuse_detached = k->reuse_detached);
     assert_int_equal(ops->forward(&p, context, x->data, state, loss), OK);
     r->be->ops->download(r->be, &value, loss, sizeof value);
     assert_int_equal(ops->backward(&p, context, x->data, state, gx->data, k->add), OK);

@@ -13,7 +13,7 @@ static void drop(struct rig *r, const void *arg)
     struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
                   y = { .shape = k->in };
-    struct dropout_desc d = { &x, k->rows_back, 0.3, 77 };
+    struct dropout_desc d = { &x, k->rows_back, 0.3, 77, { 0, 0, 0 } };
     struct step_state now = { .step = 5 };
     void *on_device = rig_alloc(r, sizeof now);
     r->be->ops->upload(r->be, on_device, &now, sizeof now);

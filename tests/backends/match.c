@@ -91,8 +91,8 @@ static void match(struct rig *r, const void *arg)
     r->be->ops->upload(r->be, old.n, &(real){ 0 }, sizeof(real));
     r->be->ops->upload(r->be, old.h, rig_host(r, m2 * shape_row(k->row), sizeof(real)),
                        m2 * shape_row(k->row) * sizeof(real));
-    struct match_desc desc = { &t.x, k->m1, k->m2,     k->classes, k->rows_back, k->first,
-                               k->o, .7,    k->warmup, k->every,   k->full_rate, k->unconditional };
+    struct match_desc desc = { &t.x, k->m1,     k->m2,    k->classes,   k->rows_back,     k->first,   k->o,
+                               .7,   k->warmup, k->every, k->full_rate, k->unconditional, { 0, 0, 0 } };
     if (ops->plan(r->be, &desc, &p, &e)) fail_msg("%s", e.msg);
     void *kept = rig_alloc(r, p.kept_bytes);
     for (uint64_t i = 0; i < 2; i++) {

@@ -42,7 +42,7 @@ static void norm(struct rig *r, const void *arg)
     struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
                   y = { .shape = k->in };
-    struct norm_desc d = { &x, 1, k->splits, k->rows_s1, k->rows_back, k->act, NULL };
+    struct norm_desc d = { &x, 1, k->splits, k->rows_s1, k->rows_back, k->act, NULL, { 0, 0, 0 } };
     const struct norm_ops *ops = r->be->ops->norm;
     assert_int_equal(ops->plan(r->be, &d, &y, &p, &e), OK);
     size_t c = (size_t)k->in.c;
@@ -124,7 +124,7 @@ static void running(struct rig *r, const void *arg)
     struct err e;
     struct op_plan p;
     struct tensor x = rig_dense(r, *shape), y = x;
-    struct norm_desc d = { &x, 1, 2, 1, shape->n, ACT_LINEAR, NULL };
+    struct norm_desc d = { &x, 1, 2, 1, shape->n, ACT_LINEAR, NULL, { 0, 0, 0 } };
     size_t c = (size_t)shape->c, n = shape_count(*shape);
     real *value = rig_noise(r, n, 1), *host_var = rig_host(r, c, sizeof *host_var);
     assert_int_equal(r->be->ops->norm->plan(r->be, &d, &y, &p, &e), OK);
@@ -236,7 +236,7 @@ static void constant_norm(void **state)
         struct op_plan maker = { 0 }, p;
         struct tensor x = blocked ? rig_blocked(&r, shape, &maker) : rig_dense(&r, shape),
                       y = { .shape = shape };
-        struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR, NULL };
+        struct norm_desc d = { &x, 1, 1, shape.n, shape.n, ACT_LINEAR, NULL, { 0, 0, 0 } };
         assert_int_equal(r.be->ops->norm->plan(r.be, &d, &y, &p, &e), OK);
         size_t c = (size_t)shape.c, n = shape_count(shape);
         real *scale = rig_alloc_noise(&r, c, 1), *bias = rig_alloc_noise(&r, c, 2),

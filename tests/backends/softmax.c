@@ -38,7 +38,9 @@ static void softmax(struct rig *r, const void *arg)
     rig_fill(r, &x, 0);
     assert_int_equal(r->be->ops->write(r->be, &x, 0, n, logits, 0), OK);
     rig_fill(r, &y, 0);
-    assert_int_equal(ops->forward(&p, WITH(scratch, .label = dev, .mixed = mixed, .scored = k->scored),
+    assert_int_equal(ops->forward(&p,
+                                  WITH(scratch, .label = dev, .mixed = mixed, .scored = k->scored,
+                                       .scored_all = k->scored),
                                   x.data, y.data, loss),
                      OK);
     rig_keep_tensor(r, "p", &y, n);
@@ -50,10 +52,11 @@ static void softmax(struct rig *r, const void *arg)
     assert_int_equal(ops->forward(&p, WITH(scratch), x.data, other.data, NULL), OK);
     rig_keep_tensor(r, "p without labels", &other, n);
     struct tensor gy = rig_gradient(r, &y, 2), gx = rig_gradient(r, &x, k->add ? 3 : 0);
-    assert_int_equal(
-        ops->backward(&p, WITH(scratch, .label = k->scored ? dev : NULL, .mixed = mixed, .scored = k->scored),
-                      y.data, k->gy ? gy.data : NULL, gx.data, k->add),
-        OK);
+    assert_int_equal(ops->backward(&p,
+                                   WITH(scratch, .label = k->scored ? dev : NULL, .mixed = mixed,
+                                        .scored = k->scored, .scored_all = k->scored),
+                                   y.data, k->gy ? gy.data : NULL, gx.data, k->add),
+                     OK);
     rig_keep_tensor(r, "gx", &gx, k->rows_back);
     op_destroy(&p);
     op_destroy(&p);

@@ -328,7 +328,8 @@ static int on_device(struct device *d, const struct vector *v, struct errors *x,
     d->x.shape = (struct shape){ m1 + m2, v->d, 1, 1 };
     TRY(ops->image(d->be, &d->x, e));
     d->g = d->x;
-    struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0, options_of(v), 1, 0, 1, 0, 0 };
+    struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0,          options_of(v),
+                               1,     0,  1,  0,          0,       { 0, 0, 0 } };
     TRY(ops->match->plan(d->be, &desc, &p, e));
     int rc = device_memory(d, v, &p, e);
     if (!rc) rc = device_step(d, v, &p, x);

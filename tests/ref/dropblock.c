@@ -35,7 +35,7 @@ static void blocks(void **state)
     static const int cases[][3] = { { 0, 1, 3 }, { 10, 1, 1 }, { 10, 7, 2 }, { 10, 10, 3 }, { 10, 99, 3 } };
     struct tensor in = tensor(ROWS, C, H, W), out = in;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct dropblock_desc d = { &in, 1, .5, 3, cases[k][0], 77 };
+        struct dropblock_desc d = { &in, 1, .5, 3, cases[k][0], 77, { 0, 0, 0 } };
         struct step_state now = { .iteration = (uint64_t)cases[k][1] };
         struct op_plan p;
         struct err e;

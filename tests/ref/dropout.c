@@ -12,7 +12,7 @@ static void dropout(void **state)
     noise(x, N, 1);
     for (int third = 0; third <= 3; third++) {
         double probability = third / 3.0;
-        struct dropout_desc d = { &in, 1, probability, 77 };
+        struct dropout_desc d = { &in, 1, probability, 77, { 0, 0, 0 } };
         const struct step_state now = { .step = 5 };
         uint64_t key = rng_key(77, RNG_DROPOUT, 5);
         DONE(ops->dropout->plan(be, &d, &out, &p, &e));

@@ -16,7 +16,8 @@ static void softmax_run(struct softmax *t)
     t->d.in = &t->in;
     t->out = t->in;
     DONE(ops->softmax->plan(be, &t->d, &t->out, &t->p, &e));
-    DONE(ops->softmax->forward(&t->p, WITH(.label = t->label, .scored = t->scored), t->x, t->y, &t->loss));
+    DONE(ops->softmax->forward(&t->p, WITH(.label = t->label, .scored = t->scored, .scored_all = t->scored),
+                               t->x, t->y, &t->loss));
 }
 
 static void softmax_by_hand(void **state)
@@ -30,9 +31,10 @@ static void softmax_by_hand(void **state)
     SAME(t.y, .25, .75, 1, 0);
     NEAR(t.loss, -log(.75), exact);
     t.label[1] = 1; /* the other class: -log p from the logits, where p is 0 */
-    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = 2), t.x, t.y, &t.loss));
+    DONE(
+        ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = 2, .scored_all = 2), t.x, t.y, &t.loss));
     NEAR(t.loss, 2000 - log(.75), exact);
-    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = 1), t.x, t.y,
+    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = 1, .scored_all = 1), t.x, t.y,
                                &t.loss)); /* row 1 does not count */
     NEAR(t.loss, -log(.75), exact);
     DONE(ops->softmax->forward(&t.p, &context, t.x, t.y, NULL));
@@ -53,7 +55,7 @@ static void softmax_groups_and_smoothing(void **state)
     SAME(t.y, .8, .2, .9, .1);
     NEAR(t.loss, -.1 * log(.8) - .1 * log(.2) - .7 * log(.9) - .1 * log(.1), exact);
     real g[4];
-    DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .scored = 1), t.y, NULL, g, 0));
+    DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .scored = 1, .scored_all = 1), t.y, NULL, g, 0));
     SAME(g, .2 * .8 - .1, .2 * .2 - .1, .8 * .9 - .7, .8 * .1 - .1);
     op_destroy(&t.p);
 }
@@ -66,11 +68,12 @@ static void softmax_mixed(void **state)
     const struct mixed_label mixed = { { 1, 2, 1, 0 }, { .5f, .25f, .25f, 0 } };
     struct softmax t = { .d = { NULL, 1, 1, .3, 1 }, .in = tensor(1, 4, 1, 1), .label = { 1 }, .scored = 1 };
     softmax_run(&t);
-    DONE(
-        ops->softmax->forward(&t.p, WITH(.label = t.label, .mixed = &mixed, .scored = 1), t.x, t.y, &t.loss));
+    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .mixed = &mixed, .scored = 1, .scored_all = 1),
+                               t.x, t.y, &t.loss));
     NEAR(t.loss, log(4), exact);
     real g[4];
-    DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .mixed = &mixed, .scored = 1), t.y, NULL, g, 0));
+    DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .mixed = &mixed, .scored = 1, .scored_all = 1),
+                                t.y, NULL, g, 0));
     SAME(g, .25 - .1, .25 - .55, 0, .25 - .1);
     op_destroy(&t.p);
 }
@@ -79,7 +82,8 @@ static void softmax_mixed(void **state)
 static double softmax_value(const void *ctx)
 {
     struct softmax t = *(const struct softmax *)ctx;
-    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = t.scored), t.x, t.y, &t.loss));
+    DONE(ops->softmax->forward(&t.p, WITH(.label = t.label, .scored = t.scored, .scored_all = t.scored), t.x,
+                               t.y, &t.loss));
     return t.loss / t.scored + inner(t.y, t.r, shape_row(t.in.shape) * (size_t)t.d.rows_back);
 }
 
@@ -96,8 +100,8 @@ static void softmax_gradient(void **state)
         if (i & 4) noise(t.r, 24, 2); /* else: the loss alone */
         softmax_run(&t);
         set(g, MOST, 5);
-        DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .scored = 2), t.y, i & 4 ? t.r : NULL, g,
-                                    i & 1));
+        DONE(ops->softmax->backward(&t.p, WITH(.label = t.label, .scored = 2, .scored_all = 2), t.y,
+                                    i & 4 ? t.r : NULL, g, i & 1));
         check_slopes("gx", t.x, g, 18, i & 1 ? 5 : 0, width, smooth, softmax_value, &t);
         untouched(g + 18, MOST - 18, 5);
         DONE(ops->softmax->backward(&t.p, &context, t.y, NULL, g, 0));

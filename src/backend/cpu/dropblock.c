@@ -26,6 +26,7 @@ struct job {
     const float *x;
     float *y;
     int add;
+    struct share share;
 };
 
 static void rows(void *ctx, size_t first, size_t last)
@@ -33,11 +34,12 @@ static void rows(void *ctx, size_t first, size_t last)
     const struct job *k = ctx;
     const struct memory_format *f = k->format;
     for (size_t n = first; n < last; n++) {
+        const uint64_t plane = (uint64_t)share_row(k->share, (int)n) * f->c;
         int blocks = 0;
-        for (size_t c = 0; c < f->c; c++) blocks += dropblock_corner(&k->now, n * f->c + c) >= 0;
+        for (size_t c = 0; c < f->c; c++) blocks += dropblock_corner(&k->now, plane + c) >= 0;
         const float scale = (float)dropblock_scale(&k->now, (int)f->c, blocks);
         for (size_t c = 0; c < f->c; c++) {
-            int corner = dropblock_corner(&k->now, n * f->c + c);
+            int corner = dropblock_corner(&k->now, plane + c);
             size_t at = format_at(f, n, c, 0);
             for (size_t p = 0; p < f->hw; p++, at += f->block) {
                 float v = dropblock_keeps(&k->now, corner, (int)p) ? scale * k->x[at] : 0;
@@ -54,9 +56,12 @@ static int run(const struct op_plan *p, const struct op_context *context, int n,
     struct shape in = s->desc.in->shape;
     struct operand from = s->from, to = s->to;
     from.rows = to.rows = (size_t)n;
-    struct job k = { &to.want, dropblock_at(&s->desc, in.h, in.w, context->state),
-                     operand_get(s->cpu, &from, x, context->scratch), operand_place(&to, y, context->scratch),
-                     operand_adds(&to, add) };
+    struct job k = { &to.want,
+                     dropblock_at(&s->desc, in.h, in.w, context->state),
+                     operand_get(s->cpu, &from, x, context->scratch),
+                     operand_place(&to, y, context->scratch),
+                     operand_adds(&to, add),
+                     s->desc.share };
     parallel_for(s->cpu, (size_t)n, 1, rows, &k);
     operand_put(s->cpu, &to, y, context->scratch, add);
     if (!add) format_pad(s->cpu, &to.have, (size_t)n, y);

@@ -27,6 +27,7 @@ struct mask {
     double probability;
     float scale;
     int add;
+    struct share share;
     const struct memory_format *format;
     const float *x;
     float *y;
@@ -56,7 +57,7 @@ static void mask_parts(void *ctx, size_t first, size_t last)
     size_t part = dense ? f->row : f->block * f->hw, blocks = f->row / part, runs = dense ? 1 : f->hw;
     for (size_t i = first; i < last; i++) {
         size_t c = i % blocks * f->block, n = dense ? part : min_size(f->c - c, f->block);
-        uint64_t e = (i / blocks * f->c + c) * f->hw;
+        uint64_t row = (uint64_t)share_row(k->share, (int)(i / blocks)), e = (row * f->c + c) * f->hw;
         for (size_t p = 0, at = i * part; p < runs; p++, at += f->block)
             mask_run(k, e + p, n, k->x + at, k->y + at);
     }
@@ -74,6 +75,7 @@ static int mask_all(const struct op_plan *p, const struct op_context *context, i
                       .probability = s->desc.probability,
                       .scale = (float)(1 / (1 - s->desc.probability)),
                       .add = operand_adds(&to, add),
+                      .share = s->desc.share,
                       .format = f,
                       .x = operand_get(s->cpu, &from, x, context->scratch),
                       .y = operand_place(&to, y, context->scratch) };

@@ -9,7 +9,7 @@
 #include <math.h>
 #include "act.h"
 #include "backend/scalar.h"
-#include "norm_strips.h"
+#include "norm_join.h"
 
 /* ---- forward ---- */
 
@@ -103,16 +103,6 @@ static void moments(const struct geometry *g, const struct part *p, size_t parts
     *var = squares / n;
 }
 
-static void set_line(const struct job *k, size_t c, double mean, double var)
-{
-    float *kept = k->kept;
-    size_t n = k->s->vector;
-    kept[MEAN * n + c] = (float)mean;
-    kept[VAR * n + c] = (float)var;
-    kept[GAIN * n + c] = (float)((double)k->scale[c] / sqrt(var + NORM_EPSILON));
-    kept[SHIFT * n + c] = k->bias[c];
-}
-
 static void settle_moments(const struct job *k, size_t strip, const struct part *p, size_t parts)
 {
     const struct geometry *g = &k->s->g;
@@ -199,6 +189,7 @@ static void move_running(const struct norm *s, const float *stats, double bn_mom
         for (int i = 0; i < s->halves; i++) {
             const float *of = stats + (size_t)i * KEPT * s->vector;
             double n = (double)((s->half[i].to - s->half[i].from) * s->g.pixels);
+            if (s->share.all) n = n / s->share.rows * s->share.all;
             m += (double)of[MEAN * s->vector + c] / s->halves;
             v += (double)of[VAR * s->vector + c] * (n > 1 ? n / (n - 1) : 1) / s->halves;
         }
@@ -209,8 +200,10 @@ static void move_running(const struct norm *s, const float *stats, double bn_mom
 }
 
 /* Of float and of bfloat16. */
-static const struct steps forward_steps[2] = { { measure, settle_moments, normalise },
-                                               { measure_bf16, settle_moments, normalise_bf16 } };
+static const struct steps forward_steps[2] = {
+    { measure, settle_moments, normalise, join_moments },
+    { measure_bf16, settle_moments, normalise_bf16, join_moments },
+};
 
 static void zero_padding(const struct norm *s, void *y)
 {
@@ -237,10 +230,11 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         return OK;
     }
     k.part = context->scratch;
+    k.sums = scratch_at(context->scratch, s->at_sums);
     for (int i = 0; i < s->halves; i++) {
         k.half = s->half[i];
         k.kept = (float *)kept + (size_t)i * KEPT * s->vector;
-        run(&k);
+        TRY(run(&k));
     }
     move_running(s, kept, bn_momentum, mean, var);
     zero_padding(s, y);
@@ -386,9 +380,10 @@ BF16_CODE static void differentiate_bf16(const struct job *k, size_t strip, stru
     each_piece(k, strip, rows, LINES, NULL, differentiate_piece, 1);
 }
 
-static const struct steps backward_steps[2] = { { sum_gradients, settle_gradients, differentiate },
-                                                { sum_gradients_bf16, settle_gradients,
-                                                  differentiate_bf16 } };
+static const struct steps backward_steps[2] = {
+    { sum_gradients, settle_gradients, differentiate, join_gradients },
+    { sum_gradients_bf16, settle_gradients, differentiate_bf16, join_gradients },
+};
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
                     const real *scale, const void *kept, const void *gy, void *gx, void *gaddend,
@@ -401,13 +396,14 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
                      .gbias = gbias,
                      .part = context->scratch,
                      .made = scratch_at(context->scratch, s->at_made),
+                     .sums = scratch_at(context->scratch, s->at_sums),
                      .steps = &backward_steps[s->g.bf16] };
     if (s->adds) k.data.g = gaddend ? operand_place(&s->gu, gaddend, context->scratch) : gx;
     for (int i = 0; i < s->halves_back; i++) {
         k.half = s->half[i];
         k.kept = (float *)kept + (size_t)i * KEPT * s->vector;
         k.add = context->add || i;
-        run(&k);
+        TRY(run(&k));
     }
     operand_put(s->cpu, &s->gu, gaddend, context->scratch, 0);
     return OK;
@@ -430,11 +426,13 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     TRY(format_tensor(out, d->in->layout, e));
     struct norm *s = p->self;
     *s = (struct norm){ .cpu = cpu_of(be),
+                        .group = be->group,
                         .g = geometry_of(d->in),
                         .half = { { 0, halves == SPLITS ? first : n }, { first, n } },
                         .halves = halves,
                         .halves_back = (size_t)d->rows_back < n ? 1 : halves,
                         .train = d->train,
+                        .share = d->share,
                         .act = d->act,
                         .adds = d->addend != NULL,
                         .y = format_of(out->shape, d->in->layout) };
@@ -459,6 +457,7 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     p->kept_bytes = (size_t)halves * KEPT * s->vector * sizeof(float);
     scratch_reserve(&p->scratch_bytes, s->bands * g->band * CHUNKS * sizeof(struct part));
     s->at_made = scratch_reserve(&p->scratch_bytes, MADE * s->vector * sizeof(float));
+    s->at_sums = scratch_reserve(&p->scratch_bytes, d->share.all ? 2 * s->g.c * sizeof(double) : 0);
     if (s->adds) {
         s->u = operand_of(d->addend, (int)n, d->in->layout);
         s->gu = operand_of(d->addend, d->rows_back, d->in->layout);

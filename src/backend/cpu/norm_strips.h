@@ -35,12 +35,14 @@ struct norm {
     enum act act;
     float below; /* slope of the left half-line, where act has two that meet in 0 */
     enum kind kind;
-    int adds;               /* an addend before the activation */
-    struct operand u, gu;   /* the addend, and its gradient */
-    struct memory_format y; /* what an activation may leave in its padding is zeroed */
-    size_t bands;           /* of strips */
-    size_t vector;          /* numbers in a vector over the channels */
-    size_t at_made;         /* in scratch */
+    struct group *group;
+    struct share share;      /* see struct norm_desc */
+    int adds;                /* an addend before the activation */
+    struct operand u, gu;    /* the addend, and its gradient */
+    struct memory_format y;  /* what an activation may leave in its padding is zeroed */
+    size_t bands;            /* of strips */
+    size_t vector;           /* numbers in a vector over the channels */
+    size_t at_made, at_sums; /* in scratch */
 };
 
 /* Kept for each half, a vector over the channels each: y = (x - MEAN) * GAIN + SHIFT. */
@@ -65,6 +67,7 @@ struct job {
     float *gscale, *gbias;
     int add;
     float *kept, *made; /* vectors over the channels */
+    double *sums;       /* 2 a channel: for join */
     struct part *part;  /* bands x CHUNKS x strips of a band */
     const struct steps *steps;
 };
@@ -80,6 +83,7 @@ struct steps {
     void (*gather)(const struct job *, size_t strip, struct half rows, struct part *);
     void (*settle)(const struct job *, size_t strip, const struct part *, size_t parts);
     void (*apply)(const struct job *, size_t strip, struct half rows);
+    int (*join)(const struct job *); /* between settle and apply, where other processes have other rows */
 };
 
 static struct half rows_of(const struct job *k, size_t chunk)
@@ -129,17 +133,19 @@ static void apply_chunks(void *ctx, size_t first, size_t last)
     end_stream();
 }
 
-static void run(struct job *k)
+static int run(struct job *k)
 {
     const struct norm *s = k->s;
     size_t n = k->half.to - k->half.from, number = s->g.bf16 ? sizeof(bfloat16) : sizeof(float);
-    if (n * s->g.row / s->bands * number <= STRIP_CACHED && s->bands >= CHUNKS) {
+    if (n * s->g.row / s->bands * number <= STRIP_CACHED && s->bands >= CHUNKS && !s->share.all) {
         parallel_for(s->cpu, s->bands, 1, whole_bands, k);
-        return;
+        return OK;
     }
     parallel_for(s->cpu, s->bands * CHUNKS, 1, gather_chunks, k);
     parallel_for(s->cpu, s->bands, 16, settle_bands, k);
+    if (s->share.all) TRY(k->steps->join(k));
     parallel_for(s->cpu, s->bands * CHUNKS, 1, apply_chunks, k);
+    return OK;
 }
 
 /* ---- pieces ---- */

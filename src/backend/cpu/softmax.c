@@ -39,7 +39,7 @@ struct job {
     float *to;
     const int *label;
     const struct mixed_label *mixed;
-    size_t scored;
+    size_t scored, scored_all;
     double *loss;
     int add;
 };
@@ -127,7 +127,7 @@ static void backward_rows(void *ctx, size_t first, size_t last)
             }
             for (size_t i = g; i < g + s->group; i++) {
                 double d = gy ? (double)p[i] * ((double)gy[i] - dot) : 0;
-                if (scored) d += (all * (double)p[i] - truth(k, i, n)) / (double)k->scored;
+                if (scored) d += (all * (double)p[i] - truth(k, i, n)) / (double)k->scored_all;
                 float *to = k->to + n * row + i;
                 *to = (float)(d / s->temperature) + (k->add ? *to : 0);
             }
@@ -146,6 +146,7 @@ static int backward(const struct op_plan *made, const struct op_context *context
                      .label = context->label,
                      .mixed = context->mixed,
                      .scored = (size_t)context->scored,
+                     .scored_all = (size_t)context->scored_all,
                      .add = s->flat && add };
     parallel_for(s->cpu, s->rows_back, 1, backward_rows, &k);
     if (!s->flat) format_reorder(s->cpu, s->rows_back, &s->dense, context->scratch, &s->in, gx, add);

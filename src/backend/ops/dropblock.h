@@ -19,6 +19,7 @@ struct dropblock_desc {
     double size;        /* height and width of a block, at most the map's */
     double ramp;        /* iterations until both have their value; 0: from the first on */
     uint64_t key;       /* of this layer; that of a step is rng_key(key, RNG_DROPOUT, step) */
+    struct share share; /* of S1: rows are numbered as in the whole mini-batch */
 };
 struct dropblock_ops {
     int (*plan)(struct backend *, const struct dropblock_desc *, struct tensor *out, struct op_plan *,

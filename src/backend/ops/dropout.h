@@ -9,7 +9,8 @@ struct dropout_desc {
     const struct tensor *in;
     int rows_back;
     double probability;
-    uint64_t key; /* of this layer; that of a step is rng_key(key, RNG_DROPOUT, step) */
+    uint64_t key;       /* of this layer; that of a step is rng_key(key, RNG_DROPOUT, step) */
+    struct share share; /* of S1: rows are numbered as in the whole mini-batch */
 };
 struct dropout_ops {
     int (*plan)(struct backend *, const struct dropout_desc *, struct tensor *out, struct op_plan *,

@@ -22,7 +22,7 @@ struct match_options {
 
 struct match_desc {
     const struct tensor *in; /* features: rows of S1, then of S2, if that is not the memory */
-    int m1, m2;              /* rows of S1 and S2 */
+    int m1, m2;              /* rows of S1 and S2, of all processes that match them together */
     int classes;
     int rows_back, gradient_first; /* gradient_first: rows of S2 get none */
     struct match_options options;
@@ -30,9 +30,11 @@ struct match_desc {
     int every;             /* on every k-th iteration, at k times the weight */
     double full_rate;      /* the learning rate with which the weight fades: see fade_share */
     int unconditional;     /* so many iterations at the beginning are not conditional */
+    struct share share;    /* the rows of S1 (and as many of S2) that `in` has, where processes match theirs
+                              together. All zero: of these rows alone; with others, the mean of theirs */
 };
 struct match_memory {    /* backend memory of `real`: S2 is the S1 of the step before */
-    real *h, *label, *n; /* m2 rows in C,H,W order; m2; 1: 0 while there is none */
+    real *h, *label, *n; /* m2 rows in C,H,W order; m2; 1: 0 while there is none: the same in each process */
 };
 #define NO_MATCH (-1e30) /* Match of a step without one: finite, so that it stops nobody */
 struct match_ops {

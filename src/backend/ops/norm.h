@@ -14,7 +14,24 @@ struct norm_desc {
     int rows_back; /* n, or with splits == 2 also rows_s1: the backward pass of the first half only */
     enum act act;  /* to be fused if possible; always one for which act_from_output holds */
     const struct tensor *addend; /* NULL, or what is added before the activation; only where `adds` allows */
+    struct share share; /* sync_bn=1: the rows of a split that are here, where statistics are of those of all
+                           processes; all zero: of these rows alone */
 };
+
+/* Moments of rows that are `share` of all, and of all: forms that add up over processes, whose sums these
+ * functions turn back. */
+static inline void norm_to_sums(struct share s, double *mean, double *var)
+{
+    const double weight = (double)s.rows / s.all;
+    *var = weight * (*var + *mean * *mean);
+    *mean *= weight;
+}
+static inline void norm_from_sums(double *mean, double *var)
+{
+    const double v = *var - *mean * *mean;
+    *var = v < 0 ? 0 : v; /* by rounding */
+}
+
 struct norm_ops {
     /* out: shape set; gets the layout of in. kept: mean and variance of the batch, per split. */
     int (*plan)(struct backend *, const struct norm_desc *, struct tensor *out, struct op_plan *,

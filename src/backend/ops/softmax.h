@@ -18,8 +18,8 @@ struct softmax_ops {
     /* p = softmax(x / temperature) per group. Where the context has labels, also *loss (backend memory) = sum
      * over the scored rows of -sum_k truth_k log p_k, from the logits (finite for finite x). */
     int (*forward)(const struct op_plan *, const struct op_context *, const void *x, void *p, double *loss);
-    /* gx = J^T gy (gy NULL: 0) + for scored rows, where the context has labels, d/dx (1/scored * sum of the
-     * losses above). */
+    /* gx = J^T gy (gy NULL: 0) + for scored rows, where the context has labels, d/dx (1/scored_all * sum of
+     * the losses above). */
     int (*backward)(const struct op_plan *, const struct op_context *, const void *p, const void *gy,
                     void *gx, int add);
 };

@@ -2,6 +2,8 @@
  * in host memory, whatever the layout of the features, so that cpu can use it too. */
 #include "backend/ops/center.h"
 #include "ref.h"
+#include <string.h>
+#include "group/group.h"
 
 struct center {
     struct backend *be;
@@ -13,7 +15,11 @@ static int plan(struct backend *be, const struct center_desc *d, struct op_plan 
 {
     TRY(op_plan_init(p, sizeof(struct center), e));
     *(struct center *)p->self = (struct center){ be, *d, shape_row(d->in->shape) };
-    return ref_bytes(d->in->shape, sizeof(real), &p->scratch_bytes, e);
+    struct shape all = d->in->shape;
+    if (d->share.all > all.n) all.n = d->share.all;
+    TRY(ref_bytes(all, sizeof(real), &p->scratch_bytes, e));
+    p->scratch_bytes += (size_t)d->share.all * sizeof(int);
+    return OK;
 }
 
 static int read_features(const struct center *s, const void *x, int rows, real *h)
@@ -21,6 +27,23 @@ static int read_features(const struct center *s, const void *x, int rows, real *
     struct tensor in = *s->desc.in;
     in.data = (void *)x;
     return s->be->ops->read(s->be, &in, 0, rows, h);
+}
+
+/* Brings the scored rows of all processes together, and their labels behind them. Returns how many, or an
+ * error. */
+static int join(const struct center *s, const struct op_context *context, const void *x, const int **label)
+{
+    const struct share k = s->desc.share;
+    real *h = context->scratch;
+    int *joined = (int *)(void *)(h + (size_t)k.all * s->d);
+    *label = context->label;
+    TRY(read_features(s, x, context->scored, h + (size_t)k.first * s->d));
+    if (!k.all) return context->scored;
+    *label = joined;
+    memcpy(joined + k.first, context->label, (size_t)k.rows * sizeof *joined);
+    TRY(group_gather(s->be->group, joined, k.all, sizeof *joined));
+    TRY(group_gather(s->be->group, h, k.all, s->d * sizeof *h));
+    return k.all;
 }
 
 /* c_j -= alpha sum_{rows of class j} (c_j - h) / (1 + n_j), and the sums begin anew. */
@@ -42,11 +65,12 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     const struct center *s = p->self;
     const real *h = context->scratch;
     const int reuse = context->reuse_detached;
+    const int *label, rows = join(s, context, x, &label);
     double total = 0;
-    TRY(read_features(s, x, context->scored, context->scratch));
+    if (rows < 0) return rows;
     if (!context->add && !reuse) move_centers(s, state);
-    for (int i = 0; i < context->scored; i++, h += s->d) {
-        const size_t j = (size_t)context->label[i];
+    for (int i = 0; i < rows; i++, h += s->d) {
+        const size_t j = (size_t)label[i];
         const real *c = state->centers + j * s->d;
         real *sum = state->sum + j * s->d;
         if (!reuse) state->count[j] += 1;
@@ -74,7 +98,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     for (int i = 0; i < d->rows_back; i++, g += s->d) {
         const real *c = i < context->scored ? state->centers + (size_t)context->label[i] * s->d : NULL;
         for (size_t t = 0; t < s->d; t++)
-            g[t] = (real)(c ? lambda * ((double)g[t] - (double)c[t]) / context->scored : 0);
+            g[t] = (real)(c ? lambda * ((double)g[t] - (double)c[t]) / context->scored_all : 0);
     }
     return s->be->ops->write(s->be, &to, 0, d->rows_back, context->scratch, add);
 }

@@ -14,12 +14,12 @@ static void run(const struct dropblock_desc *d, const struct step_state *state, 
     struct shape s = d->in->shape;
     struct dropblock_now now = dropblock_at(d, s.h, s.w, state);
     for (int n = 0; n < rows; n++) {
+        const uint64_t plane = (uint64_t)share_row(d->share, n) * (uint64_t)s.c;
         int blocks = 0;
-        for (int c = 0; c < s.c; c++)
-            blocks += dropblock_corner(&now, (uint64_t)n * (uint64_t)s.c + (uint64_t)c) >= 0;
+        for (int c = 0; c < s.c; c++) blocks += dropblock_corner(&now, plane + (uint64_t)c) >= 0;
         double scale = dropblock_scale(&now, s.c, blocks);
         for (int c = 0; c < s.c; c++) {
-            int corner = dropblock_corner(&now, (uint64_t)n * (uint64_t)s.c + (uint64_t)c);
+            int corner = dropblock_corner(&now, plane + (uint64_t)c);
             ptrdiff_t at = ref_plane(s, n, c);
             for (int i = 0; i < s.h * s.w; i++)
                 ref_put(&to[at + i], dropblock_keeps(&now, corner, i) ? from[at + i] * scale : 0, add);

@@ -13,8 +13,12 @@ static void thin_out(const struct dropout_desc *s, const struct step_state *stat
 {
     uint64_t key = rng_key(s->key, RNG_DROPOUT, state->step);
     double scale = 1 / (1 - s->probability);
-    for (ptrdiff_t i = 0; i < ref_rows(s->in->shape, rows); i++)
-        ref_put(&to[i], dropout_keep(key, (uint64_t)i, s->probability) ? from[i] * scale : 0, add);
+    const size_t n = shape_row(s->in->shape);
+    for (int row = 0; row < rows; row++, from += n, to += n) {
+        const uint64_t first = (uint64_t)share_row(s->share, row) * n;
+        for (size_t i = 0; i < n; i++)
+            ref_put(&to[i], dropout_keep(key, first + i, s->probability) ? from[i] * scale : 0, add);
+    }
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x, void *y)

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "group/group.h"
 
 #define SMOOTH 1e-6 /* e */
 
@@ -267,9 +268,11 @@ struct match {
     struct match_desc desc;
     size_t d;
     /* What reuse_detached takes from the pass before: */
-    real *h;    /* features: m1 rows of S1, then those of S2 */
-    int *label; /* of S2, where it comes from the memory */
-    int m2;     /* rows of S2: 0 while the memory is empty */
+    real *h;     /* features: m1 rows of S1, then those of S2 */
+    int halves;  /* mini-batches in desc.in, of which other processes have other rows; 0: all are here */
+    int *joined; /* labels of all rows of these */
+    int *label;  /* of S2, where it comes from the memory */
+    int m2;      /* rows of S2: 0 while the memory is empty */
     double *sigma;
 };
 
@@ -278,6 +281,7 @@ static void release(void *self)
     struct match *s = self;
     mem_free(s->h);
     mem_free(s->label);
+    mem_free(s->joined);
     mem_free(s->sigma);
 }
 
@@ -287,14 +291,17 @@ static int plan(struct backend *be, const struct match_desc *d, struct op_plan *
     TRY(op_plan_init(p, sizeof(struct match), e));
     struct match *s = p->self;
     const int rows = d->m1 + d->m2, learners = d->gradient_first ? d->m1 : rows;
+    const int back = d->share.all ? d->rows_back / d->share.rows * d->share.all : d->rows_back;
     *s = (struct match){ .be = be, .desc = *d, .d = shape_row(d->in->shape) };
+    if (d->share.all) s->halves = d->in->shape.n / d->share.rows;
+    s->joined = mem_alloc((size_t)s->halves * (size_t)d->share.all, sizeof *s->joined);
     s->h = mem_alloc((size_t)rows * s->d, sizeof *s->h);
     s->label = mem_alloc((size_t)d->m2, sizeof *s->label);
     s->sigma = mem_alloc((size_t)d->classes, sizeof *s->sigma);
     p->release = release;
-    p->kept_bytes = (size_t)(learners > d->rows_back ? learners : d->rows_back) * s->d * sizeof(real);
+    p->kept_bytes = (size_t)(learners > back ? learners : back) * s->d * sizeof(real);
     p->scratch_bytes = match_bytes(rows);
-    if (p->scratch_bytes && s->h && s->label && s->sigma) return OK;
+    if (p->scratch_bytes && s->h && s->label && s->joined && s->sigma) return OK;
     return fail(e, E_MEM, "not enough memory to match %d rows of %zu features", rows, s->d);
 }
 
@@ -312,6 +319,20 @@ static void exchange(struct match *s, const int *label, const struct match_memor
     *memory->n = 1;
 }
 
+/* The rows that each process has, brought together; those of S2 follow those of S1. */
+static int join(struct match *s, const struct op_context *context, const struct tensor *in)
+{
+    const struct share k = s->desc.share;
+    for (int i = 0; i < s->halves; i++) {
+        const size_t first = (size_t)i * (size_t)k.all, own = first + (size_t)k.first;
+        TRY(s->be->ops->read(s->be, in, i * k.rows, k.rows, s->h + own * s->d));
+        TRY(group_gather(s->be->group, s->h + first * s->d, k.all, s->d * sizeof *s->h));
+        memcpy(s->joined + own, context->label + i * k.rows, (size_t)k.rows * sizeof *s->joined);
+        TRY(group_gather(s->be->group, s->joined + first, k.all, sizeof *s->joined));
+    }
+    return OK;
+}
+
 /* Features of S1 and S2, and labels of S2. */
 static int collect(struct match *s, const struct op_context *context, const void *x,
                    const struct match_memory *memory)
@@ -319,12 +340,23 @@ static int collect(struct match *s, const struct op_context *context, const void
     int reuse_s2 = context->reuse_detached && s->desc.gradient_first;
     struct tensor in = *s->desc.in;
     in.data = (void *)x;
-    TRY(s->be->ops->read(s->be, &in, 0, reuse_s2 ? s->desc.m1 : in.shape.n, s->h));
+    if (s->halves)
+        TRY(join(s, context, &in));
+    else
+        TRY(s->be->ops->read(s->be, &in, 0, reuse_s2 ? s->desc.m1 : in.shape.n, s->h));
     if (!memory)
         s->m2 = s->desc.m2;
     else if (!reuse_s2)
-        exchange(s, context->label, memory);
+        exchange(s, s->halves ? s->joined : context->label, memory);
     return OK;
+}
+
+/* Where each process matches its own rows, Match is the mean of theirs, and a NaN is everybody's. */
+static int average(const struct match *s, double *match)
+{
+    if (s->halves) return OK;
+    *match /= group_size(s->be->group);
+    return group_add(s->be->group, match, 1);
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
@@ -335,6 +367,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     const struct step_state *now = context->state;
     const int applies = now->iteration % (uint64_t)d->every == 0;
     const size_t s2 = (size_t)d->m1 * s->d;
+    const int *label = s->halves ? s->joined : context->label;
     real *g = kept;
     memset(g, 0, p->kept_bytes);
     *match = NO_MATCH;
@@ -344,8 +377,8 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         .options = d->options,
         .classes = d->classes,
         .d = (int)s->d,
-        .half = { { s->h, context->label, d->m1, g },
-                  { s->h + s2, memory ? s->label : context->label + d->m1, s->m2,
+        .half = { { s->h, label, d->m1, g },
+                  { s->h + s2, memory ? s->label : label + d->m1, s->m2,
                     d->gradient_first ? NULL : g + s2 } },
         .sigma = s->sigma,
         .reuse_sigma = context->reuse_detached,
@@ -353,13 +386,12 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         .work = context->scratch,
     };
     if (now->iteration <= (uint64_t)d->unconditional) problem.options.conditional = 0;
-    if (match_compute(&problem, match)) {
-        *match = NAN;
-        return OK;
-    }
+    if (match_compute(&problem, match)) *match = NAN;
+    TRY(average(s, match));
+    if (isnan(*match)) return OK;
     const double share = warmup_share(d->warmup, now->iteration, now->ce_average, d->classes) *
                          fade_share(d->full_rate, now->rate);
-    const real factor = (real)(d->lambda * share * d->every);
+    const real factor = (real)(d->lambda * share * d->every / (s->halves ? 1 : group_size(s->be->group)));
     for (size_t i = 0; i < p->kept_bytes / sizeof *g; i++) g[i] *= factor;
     return OK;
 }
@@ -370,7 +402,13 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct match *s = p->self;
     struct tensor to = *s->desc.in;
     to.data = gx;
-    return s->be->ops->write(s->be, &to, 0, s->desc.rows_back, kept, add);
+    const struct share k = s->desc.share;
+    if (!s->halves) return s->be->ops->write(s->be, &to, 0, s->desc.rows_back, kept, add);
+    for (int row = 0; row < s->desc.rows_back; row += k.rows) {
+        const real *g = (const real *)kept + (size_t)share_row(k, row) * s->d;
+        TRY(s->be->ops->write(s->be, &to, row, k.rows, g, add));
+    }
+    return OK;
 }
 
 const struct match_ops ref_match = { plan, forward, backward };

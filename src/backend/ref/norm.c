@@ -4,11 +4,21 @@
  * of a channel (the chain rule of Ioffe and Szegedy 2015, its three terms put together):
  *   dLoss/dx = scale / root * (g - sum(g) / N - u * sum(g * u) / N) */
 #include "backend/ops/norm.h"
+#include "group/group.h"
 #include "ref.h"
+
+struct norm {
+    struct norm_desc desc;
+    struct group *group;
+};
 
 /* Kept from forward to backward: one for each channel of each split. */
 struct moments {
     double mean, var;
+};
+/* Of the gradient before the activation: sums of g and of g * u. */
+struct sums {
+    double g, gu;
 };
 
 static int split_end(const struct norm_desc *s, int split)
@@ -23,6 +33,13 @@ static ptrdiff_t values(const struct norm_desc *s, int split)
     return (ptrdiff_t)rows * s->in->shape.h * s->in->shape.w;
 }
 
+/* The same in all processes. */
+static double values_all(const struct norm_desc *s, int split)
+{
+    double here = (double)values(s, split);
+    return s->share.all ? here / s->share.rows * s->share.all : here;
+}
+
 static ptrdiff_t value(const struct norm_desc *s, int split, int c, ptrdiff_t k)
 {
     ptrdiff_t pixels = (ptrdiff_t)s->in->shape.h * s->in->shape.w;
@@ -32,10 +49,13 @@ static ptrdiff_t value(const struct norm_desc *s, int split, int c, ptrdiff_t k)
 static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
+    const struct norm self = { *d, be->group };
     struct shape stats = { d->splits, d->in->shape.c, 1, 1 };
-    TRY(ref_plan(p, d, sizeof *d, out, e));
+    TRY(ref_plan(p, &self, sizeof self, out, e));
     p->fused = 1;
-    return d->train ? ref_bytes(stats, sizeof(struct moments), &p->kept_bytes, e) : OK;
+    if (!d->train) return OK;
+    TRY(ref_bytes(stats, sizeof(struct sums), &p->scratch_bytes, e));
+    return ref_bytes(stats, sizeof(struct moments), &p->kept_bytes, e);
 }
 
 static struct moments measure(const struct norm_desc *s, int split, int c, const real *x)
@@ -50,6 +70,18 @@ static struct moments measure(const struct norm_desc *s, int split, int c, const
     }
     m.var /= (double)n;
     return m;
+}
+
+static int measure_all(const struct norm *norm, const real *x, struct moments *stats)
+{
+    const struct norm_desc *s = &norm->desc;
+    const int channels = s->in->shape.c, n = s->splits * channels;
+    for (int k = 0; k < n; k++) stats[k] = measure(s, k / channels, k % channels, x);
+    if (!s->share.all) return OK;
+    for (int k = 0; k < n; k++) norm_to_sums(s->share, &stats[k].mean, &stats[k].var);
+    TRY(group_add(norm->group, &stats->mean, 2 * (size_t)n));
+    for (int k = 0; k < n; k++) norm_from_sums(&stats[k].mean, &stats[k].var);
+    return OK;
 }
 
 static void apply(const struct norm_desc *s, int split, int c, struct moments m, double scale, double bias,
@@ -76,7 +108,7 @@ static void follow(const struct norm_desc *s, const struct moments *stats, int c
     double m = 0, v = 0;
     for (int i = 0; i < s->splits; i++) {
         const struct moments *at = &stats[i * s->in->shape.c + c];
-        double n = (double)values(s, i), unbias = n > 1 ? n / (n - 1) : 1; /* one value has no variance */
+        double n = values_all(s, i), unbias = n > 1 ? n / (n - 1) : 1; /* one value has no variance */
         m += at->mean / s->splits;
         v += at->var * unbias / s->splits;
     }
@@ -89,54 +121,67 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    const void *addend, const real *scale, const real *bias, real *mean, real *var,
                    double bn_momentum, void *kept, void *y)
 {
-    const struct norm_desc *s = p->self;
+    const struct norm *norm = p->self;
+    const struct norm_desc *s = &norm->desc;
     struct moments *stats = kept;
+    if (s->train) TRY(measure_all(norm, x, stats));
     if (s->train && never_updated(s, var)) bn_momentum = 1;
     for (int c = 0; c < s->in->shape.c; c++) {
         for (int i = 0; i < s->splits; i++) {
             struct moments m = { mean[c], var[c] };
-            if (s->train) m = stats[i * s->in->shape.c + c] = measure(s, i, c, x);
-            apply(s, i, c, m, scale[c], bias[c], x, y);
+            apply(s, i, c, s->train ? stats[i * s->in->shape.c + c] : m, scale[c], bias[c], x, y);
         }
         if (s->train) follow(s, stats, c, bn_momentum, mean, var);
     }
     return OK;
 }
 
-/* Adds the sums of g * u and of g over a channel of a split; gx may be NULL. */
-static void back(const struct norm_desc *s, int split, int c, struct moments m, double scale, const real *x,
-                 const real *y, const real *gy, real *gx, double *gscale, double *gbias)
+/* u */
+static double normalised(struct moments m, double x) { return (x - m.mean) / sqrt(m.var + NORM_EPSILON); }
+
+static struct sums sum_up(const struct norm_desc *s, int split, int c, struct moments m, const real *x,
+                          const real *y, const real *gy)
 {
-    double root = sqrt(m.var + NORM_EPSILON), sum_g = 0, sum_gu = 0;
-    ptrdiff_t n = values(s, split);
-    for (ptrdiff_t k = 0; k < n; k++) {
+    struct sums sum = { 0, 0 };
+    for (ptrdiff_t k = 0; k < values(s, split); k++) {
         ptrdiff_t at = value(s, split, c, k);
         double g = ref_before(s->act, y, gy, at);
-        sum_g += g;
-        sum_gu += g * (x[at] - m.mean) / root;
+        sum.g += g;
+        sum.gu += g * normalised(m, x[at]);
     }
-    for (ptrdiff_t k = 0; gx && k < n; k++) {
-        ptrdiff_t at = value(s, split, c, k);
-        double g = ref_before(s->act, y, gy, at), u = (x[at] - m.mean) / root;
-        gx[at] = (real)(scale / root * (g - sum_g / (double)n - u * sum_gu / (double)n));
-    }
-    *gscale += sum_gu;
-    *gbias += sum_g;
+    return sum;
 }
 
+static void descend(const struct norm_desc *s, int split, int c, struct moments m, struct sums sum,
+                    double scale, const real *x, const real *y, const real *gy, real *gx)
+{
+    const double n = values_all(s, split), slope = scale / sqrt(m.var + NORM_EPSILON);
+    for (ptrdiff_t k = 0; k < values(s, split); k++) {
+        ptrdiff_t at = value(s, split, c, k);
+        double g = ref_before(s->act, y, gy, at);
+        gx[at] = (real)(slope * (g - sum.g / n - normalised(m, x[at]) * sum.gu / n));
+    }
+}
+
+/* The gradients of scale and bias are of these rows, whoever else there is: like all gradients of parameters
+ * they are added up later. */
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *y,
                     const real *scale, const void *kept, const void *gy, void *gx, void *gaddend,
                     real *gscale, real *gbias)
 {
-    const struct norm_desc *s = p->self;
+    const struct norm *norm = p->self;
+    const struct norm_desc *s = &norm->desc;
     const struct moments *stats = kept;
-    for (int c = 0; c < s->in->shape.c; c++) {
-        double of_scale = 0, of_bias = 0;
-        for (int i = 0; i < s->splits && split_end(s, i) <= s->rows_back; i++)
-            back(s, i, c, stats[i * s->in->shape.c + c], scale[c], x, y, gy, gx, &of_scale, &of_bias);
-        ref_put(&gscale[c], of_scale, context->add);
-        ref_put(&gbias[c], of_bias, context->add);
+    const int channels = s->in->shape.c, splits = s->rows_back < s->in->shape.n ? 1 : s->splits;
+    struct sums *sum = context->scratch;
+    for (int k = 0; k < splits * channels; k++) {
+        sum[k] = sum_up(s, k / channels, k % channels, stats[k], x, y, gy);
+        ref_put(&gscale[k % channels], sum[k].gu, context->add || k >= channels);
+        ref_put(&gbias[k % channels], sum[k].g, context->add || k >= channels);
     }
+    if (s->share.all) TRY(group_add(norm->group, &sum->g, 2 * (size_t)(splits * channels)));
+    for (int k = 0; gx && k < splits * channels; k++)
+        descend(s, k / channels, k % channels, stats[k], sum[k], scale[k % channels], x, y, gy, gx);
     return OK;
 }
 

@@ -71,7 +71,7 @@ static void group_back(const struct softmax *s, const struct op_context *context
         if (gy) dot += (double)gy[k] * p[k];
         sum += truth(s, context, group, k);
     }
-    double weight = sum != 0 ? 1.0 / context->scored : 0;
+    double weight = sum != 0 ? 1.0 / context->scored_all : 0;
     for (ptrdiff_t k = 0; k < s->length; k++) {
         double g = weight * (sum * p[k] - truth(s, context, group, k));
         if (gy) g += p[k] * (gy[k] - dot);

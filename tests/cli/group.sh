@@ -1,0 +1,174 @@
+#!/bin/bash
+# Training by several processes: the weights of one process, in each mode of [itra]; what one rank suffers, all learn.
+. "$(dirname "$0")/common.inc"
+alone=${MPI_DARKNET:-none} double=${MPI_DOUBLE:-none}
+OMPI_COMM_WORLD_SIZE=2 "$DARKNET" classifier train no.data no.cfg >out 2>err
+check "built without MPI: said" grep -q '^darknet: started as one of several processes, but built without MPI: make MPI=1' err
+if [ ! -x "$alone" ] || ! command -v mpirun >/dev/null; then
+    skip "no build with MPI=1 (MPI_DARKNET), or no mpirun"
+    finish
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
+make_data
+# A net with all that depends on which rows a process has: batch norm in two halves, dropout, blocks of it, crops.
+net() { # net FILE [ITRA LINES]
+    make_cfg "$@"
+    sed -i 's/^batch=6/batch=12/; s/max_batches=20/max_batches=50\nsync_bn=1\nvalid_every=0\nmin_crop=8\nmax_crop=11\nangle=9\nlabel_smooth_eps=.1/' "$1"
+    sed -i '0,/^\[avgpool\]/s//[dropout]\nprobability=.4\ndropblock=1\ndropblock_size_abs=2\n\n[avgpool]/' "$1"
+}
+train() { # train RANKS PROGRAM ARGUMENTS...: 0 ranks: without mpirun
+    local ranks=$1 program=$2
+    shift 2
+    rm -rf backup
+    if [ "$ranks" = 0 ]; then
+        timeout 120 "$program" classifier train mini.data "$@" >out 2>err </dev/null
+    else
+        timeout 120 mpirun -np "$ranks" "$program" classifier train mini.data "$@" >out 2>err </dev/null
+    fi
+}
+apart() { # apart FILE FILE: how far apart weights are, as a share of their norm
+    python3 - "$1" "$2" <<'END'
+import array, math, sys
+def numbers(path):
+    a = array.array('f')
+    a.frombytes(open(path, 'rb').read()[20:])
+    return a
+a, b = (numbers(p) for p in sys.argv[1:3])
+assert len(a) == len(b) > 100
+print(math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)) / sum(x * x for x in a)))
+END
+}
+near() { awk -v d="$(apart "$1" "$2")" -v most="$3" 'BEGIN { print d; exit !(d != "" && d <= most) }'; }
+
+for mode in "" "pair=loader" "pair=loader match=class gradient=first" "pair=split" "pair=memory" "pair=loader every=3 estimate=unbiased root=0"; do
+    section=
+    [ -z "$mode" ] || section=$(printf '[itra]\nlambda=.6\nwarmup=0\n%s' "$(tr ' ' '\n' <<<"$mode")")
+    [ -n "$mode" ] || section=$(printf '[center]\nlambda=.2')
+    net mode.cfg "$section"
+    train 0 "$double" mode.cfg
+    cp backup/mode_final.weights one.weights
+    for ranks in 2 3; do
+        train $ranks "$double" mode.cfg
+        check "${mode:-center loss}, $ranks processes: status" test $? = 0
+        check "${mode:-center loss}, $ranks processes: the weights of one" near one.weights backup/mode_final.weights 1e-6
+    done
+done
+# Each process for itself is another loss.
+net apart.cfg "$(printf '[itra]\nlambda=2\nwarmup=0\nsync=0')"
+train 0 "$double" apart.cfg
+cp backup/apart_final.weights one.weights
+train 2 "$double" apart.cfg
+check "sync=0: trains" test -s backup/apart_final.weights
+check "sync=0: is not the loss of all" eval '! near one.weights backup/apart_final.weights 1e-4'
+net alone.cfg "$(printf '[itra]\nlambda=2\nsync=0\npair=memory')"
+train 2 "$double" alone.cfg
+check "sync=0 with a memory: refused" grep -q '^darknet: alone.cfg:[0-9]*: \[itra\].* sync=0 needs pair=loader or split' err
+check "a refusal: one line" test "$(grep -c '^darknet: ' err)" = 1
+
+# As users build it: few iterations, since float drifts as it does from one number of threads to another.
+net few.cfg "$(printf '[itra]\nlambda=.6\nwarmup=0')"
+train 0 "$alone" few.cfg -set net.max_batches=4 -threads 1
+cp backup/few_final.weights one.weights
+train 2 "$alone" few.cfg -set net.max_batches=4 -threads 1
+check "float: the weights of one" near one.weights backup/few_final.weights 1e-4
+check "one line an iteration" test "$(grep -c '^[0-9]*, ' out)" = 4
+check "one row an iteration" test "$(grep -c ^train, backup/few_metrics.csv)" = 4
+train 0 "$alone" few.cfg -threads 1
+grep ^validation out | sed 's/, [0-9.]* seconds.*//' >one.out
+
+# Batch norm by each process's own rows, validation shared out; the same bytes each time.
+make_cfg own.cfg "$(printf '[itra]\nlambda=.6\nwarmup=0')"
+sed -i 's/^batch=6/batch=12/' own.cfg
+train 2 "$alone" own.cfg -threads 1 -workers 1
+cp backup/own_last.weights a.weights
+cp backup/own_last.state a.state
+cp out a.out
+train 2 "$alone" own.cfg -threads 1 -workers 3
+check "as many processes: the same weights" cmp backup/own_last.weights a.weights
+check "as many processes: the same state" cmp backup/own_last.state a.state
+check "validation: all images" grep -q '^validation .* 6 images' out
+"$alone" classifier valid mini.data own.cfg backup/own_last.weights >valid.out 2>err
+check "validation: that of one process" test "$(sed -n 's/^validation 20, .*CE \([0-9.]*\),.*/\1/p' out)" = "$(sed -n 's/.*CE[ =:]*\([0-9.]*\).*/\1/p' valid.out | tail -n 1)"
+
+# Resumed by any number of processes.
+for ranks in 0 1 2 3; do
+    rm -rf backup
+    mkdir backup
+    cp a.state backup/own_last.state
+    run=
+    [ $ranks = 0 ] || run="mpirun -np $ranks"
+    timeout 120 $run "$alone" classifier train mini.data own.cfg -resume backup/own_last.state -set net.max_batches=24 >out 2>err </dev/null
+    check "resumed by $ranks processes" test $? = 0 -a -s backup/own_final.weights
+    [ $ranks = 1 ] || # alone on the terminal that mpirun makes
+        check "resumed by $ranks processes: from where it was" test "$(grep -c '^[0-9]*, ' out)" = 4
+done
+
+# ---- what one rank suffers ----
+
+net long.cfg "$(printf '[itra]\nlambda=.6')"
+sed -i 's/max_batches=.*/max_batches=1000000/' long.cfg
+printf 'savelast = 10\n' | cat mini.data - >often.data
+begin() { # begin RANKS [ARGUMENTS...]: in the background, as $run; the processes are $ranks
+    local n=$1
+    shift
+    rm -rf backup out
+    timeout 120 mpirun -np "$n" "$alone" classifier train often.data long.cfg -threads 1 "$@" >out 2>err </dev/null &
+    run=$!
+    await grep -q '^40, ' out
+    ranks=($(pgrep -f "^$alone classifier train often.data"))
+}
+for who in 0 1; do
+    begin 3
+    start=$SECONDS
+    kill -9 "${ranks[who]}"
+    wait $run
+    check "a killed process: status" test $? != 0
+    check "a killed process: the others end within 10 s" test $((SECONDS - start)) -le 10
+    check "a killed process: nobody is left" eval '! pgrep -f "^$alone classifier train often.data"'
+    for n in 1 2 3; do
+        cp -r backup kept
+        timeout 120 mpirun -np $n "$alone" classifier train often.data long.cfg -resume backup/long_last.state -threads 1 \
+            -set net.max_batches=$(($(grep -E '^[0-9]+, ' out | tail -n 1 | cut -d, -f1) + 5)) >more.out 2>err </dev/null
+        check "a killed process: resumed by $n" test $? = 0 -a -s backup/long_final.weights
+        rm -rf backup
+        mv kept backup
+    done
+done
+begin 2
+kill -TERM "${ranks[1]}"
+wait $run
+check "a signal to one: status" test $? = 143
+check "a signal to one: all stop, and it is saved" grep -q '^stopped by a signal and saved' err
+check "a signal to one: said once" test "$(grep -c '^stopped by' err)" = 1
+check "a signal to one: to be resumed" test -s backup/long_last.state
+
+begin 2
+kill -STOP "${ranks[1]}"
+sleep 2
+kill -CONT "${ranks[1]}"
+now=$(grep -E '^[0-9]+, ' out | tail -n 1 | cut -d, -f1)
+check "a slow process: the others wait" await grep -q "^$((now + 20)), " out
+kill -TERM "${ranks[0]}"
+wait $run
+
+# rank 0 may write no file, or none that large: training goes on
+cat >limited.sh <<END
+[ "\$OMPI_COMM_WORLD_RANK" != 0 ] || ulimit -f 1
+exec "\$@"
+END
+rm -rf backup
+timeout 120 mpirun -np 2 sh limited.sh "$alone" classifier train mini.data own.cfg -threads 1 >out 2>err </dev/null
+check "no room for rank 0: one line" test "$(grep -c '^darknet: .*cannot be written' err)" = 1
+
+# images that only rank 1 cannot read
+sed 's/valid.list/nothing.list/' mini.data >other.data
+timeout 120 mpirun -np 1 "$alone" classifier train mini.data own.cfg : -np 1 "$alone" classifier train other.data own.cfg >out 2>err </dev/null
+check "a failure of rank 1: status" test $? != 0
+check "a failure of rank 1: rank 0 says so" grep -q '^darknet: rank 1: .*nothing.list' err
+check "a failure of rank 1: one line" test "$(grep -c '^darknet: ' err)" = 1
+timeout 120 mpirun -np 1 "$alone" classifier train mini.data own.cfg : -np 1 "$alone" classifier train mini.data own.cfg -seed 2 >out 2>err </dev/null
+check "another seed: refused" grep -q '^darknet: rank 1: the cfg, the seed, .* not that of rank 0' err
+train 3 "$alone" own.cfg -set net.batch=4
+check "more processes than rows: refused" grep -q '^darknet: .*mini-batches of 2 images for 3 processes' err
+check "a cfg that is not there: one line" eval 'train 2 "$alone" no.cfg; test "$(grep -c "^darknet: " err)" = 1'
+finish
