@@ -43,6 +43,7 @@ enum { BED_TWICE = sizeof bed_twice / sizeof *bed_twice };
 
 struct bed {
     struct backend *be;
+    int lent; /* be stays open */
     struct net *net;
     struct program *p;
     float *x;
@@ -56,8 +57,8 @@ static inline void bed_say(void *ctx, const char *line)
     print_message("note: %s\n", line);
 }
 
-/* Skips the test where this machine has no such device, or one without this precision. */
-static inline void bed_need(const char *device, enum precision p)
+/* A device, or the test is skipped where this machine has none, or one without this precision. */
+static inline struct backend *bed_device(const char *device, enum precision p)
 {
     struct backend *be;
     struct err e;
@@ -65,29 +66,38 @@ static inline void bed_need(const char *device, enum precision p)
         print_message("skipped: %s\n", e.msg);
         skip();
     }
-    int has = be->precisions >> p & 1;
+    if (be->precisions >> p & 1) return be;
     backend_close(be);
-    if (has) return;
     print_message("skipped: device %s has no %s here\n", device, precision_names[p]);
     skip();
+    return NULL;
 }
+static inline void bed_need(const char *device, enum precision p) { backend_close(bed_device(device, p)); }
 
-/* The net without a program. */
-static inline int bed_net(struct bed *b, const char *device, const char *cfg, struct err *e)
+/* The net on a device that is lent, without a program. */
+static inline int bed_net_on(struct bed *b, struct backend *be, const char *cfg, struct err *e)
 {
     struct cfg *c;
     const struct notes notes = { bed_say, NULL };
-    *b = (struct bed){ 0 };
-    TRY(backend_open(&b->be, device, 2, e));
+    *b = (struct bed){ .be = be, .lent = 1 };
     TRY(cfg_parse(&c, "bed.cfg", cfg, strlen(cfg), e));
-    return net_open(&b->net, c, b->be, 7, &notes, e);
+    return net_open(&b->net, c, be, 7, &notes, e);
 }
 
-/* The net and a training program that keeps all tensors, with a mini-batch of BED_ROWS images in S1, and as
- * many in S2 where a layer asks for a second one. */
-static inline int bed_open(struct bed *b, const char *device, const char *cfg, struct err *e)
+/* The same on one of its own. */
+static inline int bed_net(struct bed *b, const char *device, const char *cfg, struct err *e)
 {
-    TRY(bed_net(b, device, cfg, e));
+    struct backend *be;
+    TRY(backend_open(&be, device, 2, e));
+    int rc = bed_net_on(b, be, cfg, e);
+    b->lent = 0;
+    return rc;
+}
+
+/* Adds a training program that keeps all tensors, with a mini-batch of BED_ROWS images in S1, and as many in
+ * S2 where a layer asks for a second one. */
+static inline int bed_program(struct bed *b, struct err *e)
+{
     struct program_desc d = { .rows = BED_ROWS, .paired = b->net->pair_loader, .train = 1, .keep = 1 };
     TRY(program_open(&b->p, b->net, &d, e));
     struct shape s = program_input(b->p)->x.shape;
@@ -103,6 +113,17 @@ static inline int bed_open(struct bed *b, const char *device, const char *cfg, s
                              .iteration = 1,
                              .rate = b->net->config.learning_rate / 2 }; /* some way down */
     return OK;
+}
+
+static inline int bed_open_on(struct bed *b, struct backend *be, const char *cfg, struct err *e)
+{
+    TRY(bed_net_on(b, be, cfg, e));
+    return bed_program(b, e);
+}
+static inline int bed_open(struct bed *b, const char *device, const char *cfg, struct err *e)
+{
+    TRY(bed_net(b, device, cfg, e));
+    return bed_program(b, e);
 }
 
 /* Other images. */
@@ -125,7 +146,7 @@ static inline void bed_close(struct bed *b)
 {
     program_close(b->p);
     net_close(b->net);
-    backend_close(b->be);
+    if (!b->lent) backend_close(b->be);
     mem_free(b->x);
 }
 

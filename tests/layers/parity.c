@@ -21,12 +21,31 @@ static const double typical[PRECISION_COUNT] = { 2e-5, 2e-3, 1e-2 };
 static const double ce_tolerance[PRECISION_COUNT] = { 1e-5, 1e-3, 1e-2 };
 static const double match_tolerance[PRECISION_COUNT] = { 1e-4, 5e-3, 2e-2 };
 
+/* Open for all cases of a test: opening a GPU takes longer than most of them. */
+struct devices {
+    struct backend *ref, *dev;
+};
+
 struct pair {
     struct bed ref, dev;
     const char *what;
     enum precision precision;
     int near, all; /* gradients */
 };
+
+/* No plan is timed: the question is what is computed. */
+static struct devices devices_open(const struct backend_ops *ops, enum precision p)
+{
+    struct devices d = { .dev = bed_device(ops->name, p), .ref = bed_device("ref", PRECISION_FP32) };
+    d.dev->deterministic = 1;
+    return d;
+}
+
+static void devices_close(const struct devices *d)
+{
+    backend_close(d->ref);
+    backend_close(d->dev);
+}
 
 static void compare(struct pair *t, enum part part, int layer, const real *a, const real *b, size_t n)
 {
@@ -85,7 +104,7 @@ static void compare_all(struct pair *t, const struct step_stats s[2])
 }
 
 /* Two steps, the second adding to the gradients of the first, then an update. */
-static void check(struct pair *t, const char *device, const struct layer_ops *ops, const char *example,
+static void check(struct pair *t, const struct devices *on, const struct layer_ops *ops, const char *example,
                   int channels, int side)
 {
     static const char head[] = "[net]\n";
@@ -95,10 +114,10 @@ static void check(struct pair *t, const char *device, const struct layer_ops *op
     bed_cfg(cfg, sizeof cfg, ops, example, channels, side);
     snprintf(precise, sizeof precise, "%sprecision=%s\n%s", head, precision, cfg + sizeof head - 1);
     snprintf(what, sizeof what, "[%s] {%s} %dx%dx%d on %s in %s", ops->name, example, side + 1, side,
-             channels, device, precision);
+             channels, on->dev->ops->name, precision);
     t->what = what;
-    ok(bed_open(&t->dev, device, precise, &e), &e);
-    ok(bed_open(&t->ref, "ref", cfg, &e), &e);
+    ok(bed_open_on(&t->dev, on->dev, precise, &e), &e);
+    ok(bed_open_on(&t->ref, on->ref, cfg, &e), &e);
     bed_warm(&t->dev, &e);
     bed_warm(&t->ref, &e);
     for (int k = 0; k < 2; k++) {
@@ -119,14 +138,14 @@ static void check(struct pair *t, const char *device, const struct layer_ops *op
     bed_close(&t->ref);
 }
 
-static void layer(const struct backend_ops *device, enum precision p, const struct layer_ops *ops)
+static void layer(const struct devices *on, enum precision p, const struct layer_ops *ops)
 {
     static const int channels[] = { 1, 3, 17 }, side[] = { 5, 6, 9 };
     struct pair t = { .precision = p };
     for (const char *const *x = ops->examples; *x; x++)
-        for (int k = 0; k < 3; k++) check(&t, device->name, ops, *x, channels[k], side[k]);
+        for (int k = 0; k < 3; k++) check(&t, on, ops, *x, channels[k], side[k]);
     if (t.all && t.near <= t.all / 2)
-        print_error("[%s] on %s in %s: %d of %d gradients are near\n", ops->name, device->name,
+        print_error("[%s] on %s in %s: %d of %d gradients are near\n", ops->name, on->dev->ops->name,
                     precision_names[p], t.near, t.all);
     assert_true(!t.all || t.near > t.all / 2);
 }
@@ -134,25 +153,25 @@ static void layer(const struct backend_ops *device, enum precision p, const stru
 static void registry(const struct backend_ops *device, enum precision p)
 {
     if (!(device->precisions & 1u << p)) return;
-    bed_need(device->name, p);
-    for (int i = 0; layer_at(i); i++) layer(device, p, layer_at(i));
+    const struct devices on = devices_open(device, p);
+    for (int i = 0; layer_at(i); i++) layer(&on, p, layer_at(i));
+    devices_close(&on);
 }
 
 /* Synchronous steps go by the host's running mean of the CE, even where the device could keep its own. */
 static void steps_one_by_one(void **state)
 {
-    const struct backend_ops *device = *state;
+    const struct devices on = devices_open(*state, PRECISION_FP32);
     struct pair t = { .what = "steps one by one" };
     struct bed *bed[2] = { &t.dev, &t.ref };
     struct err e = { 0 };
     char cfg[4096];
-    bed_need(device->name, PRECISION_FP32);
     bed_cfg(cfg, sizeof cfg, layer_find("itra"), "lambda=5\nwarmup=auto\npair=split", 3, 5);
     for (int i = 0; i < 2; i++) {
         const struct program_desc d = { .rows = BED_ROWS, .train = 1 };
         struct program *p;
         struct step_stats s;
-        ok(bed_open(bed[i], i ? "ref" : device->name, cfg, &e), &e);
+        ok(bed_open_on(bed[i], i ? on.ref : on.dev, cfg, &e), &e);
         ok(program_open(&p, bed[i]->net, &d, &e), &e);
         for (int k = 0; k < 2; k++) {
             bed[i]->net->ce_average = pow(.9, k + 1) * log(BED_CLASSES);
@@ -166,15 +185,16 @@ static void steps_one_by_one(void **state)
         compare_param(&t, t.dev.net->param[i], t.ref.net->param[i], 0);
     bed_close(&t.dev);
     bed_close(&t.ref);
+    devices_close(&on);
 }
 
 static void sums_of_one_layer(void **state)
 {
     struct pair t = { .precision = PRECISION_FP32 };
-    const struct backend_ops *device = *state;
-    bed_need(device->name, PRECISION_FP32);
+    const struct devices on = devices_open(*state, PRECISION_FP32);
     for (int i = 0; i < BED_TWICE; i++)
-        check(&t, device->name, layer_find(bed_twice[i].layer), bed_twice[i].example, 3, 6);
+        check(&t, &on, layer_find(bed_twice[i].layer), bed_twice[i].example, 3, 6);
+    devices_close(&on);
 }
 
 static void fp32(void **state) { registry(*state, PRECISION_FP32); }

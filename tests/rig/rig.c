@@ -2,17 +2,47 @@
 #include "backend/ops/act.h"
 #include "backend/ops/conv.h"
 
-enum { GUARD = 256 };
+enum { GUARD = 256, DEVICES = 8 };
 
 /* ---- devices and memory ---- */
 
+/* They stay open for all cases of a suite: opening a GPU takes longer than most of them. */
+static struct device {
+    char name[20];
+    int threads;
+    struct backend *be;
+} devices[DEVICES];
+
+static struct backend *device_at(const char *name, int threads)
+{
+    struct device *d = devices;
+    struct err e;
+    while (d->be && (strcmp(d->name, name) || d->threads != threads)) d++;
+    assert_true(d < devices + DEVICES - 1); /* the last one ends the list */
+    if (!d->be && backend_open(&d->be, name, threads, &e)) {
+        print_message("skipped: %s\n", e.msg);
+        skip();
+    }
+    snprintf(d->name, sizeof d->name, "%s", name);
+    d->threads = threads;
+    return d->be;
+}
+
+static void close_devices(void)
+{
+    for (struct device *d = devices; d->be; d++) {
+        backend_close(d->be);
+        d->be = NULL;
+    }
+}
+
+/* No plan is timed: the suites ask what is computed. */
 void rig_open(struct rig *r, const char *device, int threads)
 {
-    struct err e;
     memset(r, 0, sizeof *r);
-    if (!backend_open(&r->be, device, threads, &e)) return;
-    print_message("skipped: %s\n", e.msg);
-    skip();
+    r->be = device_at(device, threads);
+    r->be->precision = PRECISION_FP32;
+    r->be->deterministic = 1;
 }
 
 void rig_close(struct rig *r)
@@ -23,7 +53,6 @@ void rig_close(struct rig *r)
         for (int k = 0; k < GUARD; k++) assert_int_equal(guard[k], 0xff);
         r->be->ops->free(r->be, r->mem[i]);
     }
-    backend_close(r->be);
     for (int i = 0; i < r->nhost; i++) mem_free(r->host[i]);
 }
 
@@ -205,6 +234,7 @@ int rig_run_on(const char *device, const struct CMUnitTest *tests, size_t n)
     for (size_t i = 0; i < n; i++) here[i].initial_state = (void *)(uintptr_t)device;
     print_message("%s\n", device);
     int failed = _cmocka_run_group_tests(device, here, n, NULL, NULL);
+    close_devices();
     mem_free(here);
     return failed;
 }

@@ -35,9 +35,9 @@ struct rig {
     int nout;
 };
 
-/* Skips the test where the device cannot be opened. */
+/* In fp32, and the same device for all rigs of a program. Skips the test where it cannot be opened. */
 void rig_open(struct rig *r, const char *device, int threads);
-/* Checks the guards, and frees everything. */
+/* Checks the guards, and frees the memory. */
 void rig_close(struct rig *r);
 
 /* The context of a call: scratch, and what else is named. */
