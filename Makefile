@@ -321,8 +321,9 @@ check-programs: $(addprefix $(B)/tests/,$(UNIT) $(OPS) $(ORDERS) $(FAULTS) $(DEV
                 torch/replay fuzz/replay export/answer bench/step bench/load bench/pictures)
 
 # Of a build with GPU=1, or with its kernels on the host.
-check-device: $(B)/darknet $(B)/tests/bench/step $(addprefix $(B)/tests/,$(OPS) $(ORDERS) $(DEVICE) layers/parity) \
-              $(addprefix $(B)/plain/,$(OPS) layers/parity) $(call on,GPU,$(B)/tests/device/ceilings)
+check-device: $(B)/darknet $(B)/tests/bench/step $(addprefix $(B)/tests/,$(ORDERS) $(DEVICE)) \
+              $(addprefix $(B)/plain/,$(OPS) layers/parity) \
+              $(call on,GPU,$(addprefix $(B)/tests/,$(OPS) layers/parity device/ceilings))
 
 # What decodes images, in each variant of it.
 check-images: $(B)/darknet $(addprefix $(B)/tests/unit/,image decoders)

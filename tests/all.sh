@@ -44,15 +44,16 @@ if [ "${1:-}" = onednn ]; then
         tests/golden/run.sh tests/cli/train.sh tests/cli/predict.sh tests/cli/reproduce.sh tests/cli/features.sh tests/api/library.sh
 fi
 
-# Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host; gradients in double, which resolves
-# their differences; the lock-free parts of the loader under the thread sanitizer; the rest as users build it.
+# Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host (backends/ and layers/parity by
+# device/dry.sh); gradients in double, which resolves their differences; the lock-free parts of the loader under the thread
+# sanitizer; the rest as users build it.
 exec tests/run.sh \
     $(programs $san unit backends ref layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $(programs $double ref) $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
     $(for v in $turbojpeg $opencv; do for t in image decoders; do echo $v/tests/unit/$t; done; done) \
     $float/tests/layers/parity $float/tests/train/cfgs \
-    $(programs $shim backends layers cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py tests/device/dry.sh \
+    tests/device/dry.sh $(programs $shim cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/make.sh tests/cli/*.sh tests/api/*.sh tests/python/*.sh

@@ -1,7 +1,7 @@
 """PyTorch as a contender (the protocol is in step.c): the nets of tests/torch/nets.py, channels_last.
 
     torch_step.py resnet18|vgg13|mobilenetv2|lenet BATCH THREADS [--device cpu|cuda] [--precision fp32|tf32|bf16]
-                  [--compile|--eager] [--infer]
+                  [--compile [MODE]|--eager] [--infer]
 
 bf16 is PyTorch's usual one: autocast, weights and optimiser in float. On a GPU its convolutions are chosen by measurement, as
 ours are, and data lies on the device.
@@ -26,9 +26,9 @@ def arguments():
     parser.add_argument("threads", type=int)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "tf32", "bf16"))
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile", nargs="?", const="default", choices=("default", "max-autotune"), help="torch.compile's mode")
     parser.add_argument("--infer", action="store_true", help="the forward pass alone")
-    parser.add_argument("--eager", action="store_false", dest="compile")
+    parser.add_argument("--eager", action="store_const", const=None, dest="compile")
     return parser.parse_args()
 
 
@@ -46,7 +46,7 @@ def main():
     x = torch.randn(args.batch, *shape).to(args.device, memory_format=torch.channels_last)
     label = torch.randint(0, 10, (args.batch,)).to(args.device)
     optimiser = torch.optim.SGD(net.parameters(), lr=1e-6, momentum=0.5)  # step.c says why this rate
-    forward = torch.compile(net) if args.compile else net
+    forward = torch.compile(net, mode=args.compile) if args.compile else net
 
     def predict():
         with torch.inference_mode(), torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16"):

@@ -20,12 +20,17 @@ check "it is small" test "$(du -sm "$CARRY" | cut -f1)" -le 40
 check "run.sh walks" tests/device/run.sh
 check "run: the device is told" grep -q '^card: ' "$OUT/run.log"
 number='[0-9.]+'
+within() { # within SECONDS LOG: what all steps take on a device, by what they asked for
+    awk -v most="$1" '/^all steps: about / { n++; late = $4 > most } END { exit n != 1 || late }' "$2"
+}
+check "run: at most 5.5 minutes on a device" within 330 "$OUT/run.log"
 check "run: a row for each case" rows "$OUT/run.md" 5 "^\| (bf16|tf32|fp32), batch [0-9]+ \| $number \| ($number|-) \| $number \|"
-check "run: bf16 stands beside PyTorch" rows "$OUT/run.md" 3 "^\| bf16, batch [0-9]+ (\| $number ){5}\|"
-check "run: and once beside torch.compile" rows "$OUT/run.md" 1 "^\| bf16, batch 512 (\| $number ){10}\|$"
+check "run: bf16 stands beside PyTorch" rows "$OUT/run.md" 2 "^\| bf16, batch [0-9]+ (\| $number ){5}\|"
+check "run: and once beside torch.compile" rows "$OUT/run.md" 1 "^\| bf16, batch 512 (\| $number ){12}\|$"
 check "run: figures for programs" grep -qE "^bf16-512.itra_cost,$number,x$" "$OUT/run.csv"
 
 check "train.sh walks" tests/device/train.sh
+check "train: at most 5 minutes on a device" within 300 "$OUT/train.log"
 check "train: both are in the table" rows "$OUT/train.md" 2 "^\| (baseline|itra) \| 2 \| $number \| $number \| $number \|"
 check "train: their metrics are kept" test -s "$OUT/train-itra.csv" -a -s "$OUT/train-baseline.csv"
 check "few files to carry home" test "$(find "$OUT" -type f | wc -l)" -le 8

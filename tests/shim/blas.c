@@ -13,7 +13,7 @@ void blas_close(struct blas *b) { (void)b; }
 int blas_multiply(struct blas *blas, const struct blas_product *p, const void *a, const void *b, void *c)
 {
     (void)blas;
-    int way = shim_launch();
+    int way = shim_launch("product");
     if (way) return way < 0 ? way : OK;
     for (size_t i = 0; i < p->m; i++)
         for (size_t j = 0; j < p->n; j++) {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "backend/cuda/kernel.h"
 #include "core/mem.h"
+#include "order.h"
 
 enum { WORKSPACE = 300 }; /* bytes: used for nothing, but written */
 
@@ -10,21 +11,52 @@ struct cudnn_plan {
     struct cudnn_conv conv;
 };
 
+/* The convolutions that an engine would have been chosen for. */
+struct dnn {
+    struct choice {
+        struct choice *next;
+        struct cudnn_conv conv;
+    } *choices;
+};
+
 const char *cudnn_libraries(void) { return "kernels on the host"; }
 
 int cudnn_open(struct dnn **d, stream_t s, struct err *e)
 {
-    (void)s, (void)e;
-    *d = NULL;
+    (void)s;
+    *d = mem_alloc(1, sizeof **d);
+    return *d ? OK : fail(e, E_MEM, "no memory to open cuDNN");
+}
+
+void cudnn_close(struct dnn *d)
+{
+    for (struct choice *next, *k = d ? d->choices : NULL; k; k = next) {
+        next = k->next;
+        mem_free(k);
+    }
+    mem_free(d);
+}
+
+/* Equal convolutions get the same engine. */
+static int choose(struct dnn *d, const struct cudnn_conv *c, int deterministic)
+{
+    struct choice *k = d->choices;
+    while (k && memcmp(&k->conv, c, sizeof *c)) k = k->next;
+    if (k) return OK;
+    k = mem_alloc(1, sizeof *k);
+    if (!k) return E_MEM;
+    *k = (struct choice){ d->choices, *c };
+    d->choices = k;
+    device_count(deterministic ? "engine, by the heuristics" : "engine, by timing");
     return OK;
 }
-void cudnn_close(struct dnn *d) { (void)d; }
 
 int cudnn_plan(struct cudnn_plan **p, struct dnn *d, const struct cudnn_conv *c, int deterministic,
                size_t *workspace, struct err *e)
 {
-    (void)d, (void)deterministic;
     *workspace = WORKSPACE;
+    *p = NULL;
+    if (choose(d, c, deterministic)) return fail(e, E_MEM, "no memory to plan a convolution");
     *p = mem_alloc(1, sizeof **p);
     if (!*p) return fail(e, E_MEM, "no memory to plan a convolution");
     (*p)->conv = *c;
@@ -84,7 +116,8 @@ int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y,
     size_t n = numbers(v);
     if (misaligned(x, 16) || misaligned(w, 16) || misaligned(y, 16) || misaligned(workspace, 256))
         return E_DEVICE;
-    int way = shim_launch();
+    static const char *const names[] = { "convolution forward", "convolution data", "convolution weights" };
+    int way = shim_launch(names[v->pass]);
     if (way) return way < 0 ? way : OK;
     double *sum = mem_alloc(n, sizeof *sum);
     if (!sum) return E_MEM;

@@ -69,11 +69,11 @@ static inline unsigned shim_pick(unsigned t)
     }
 }
 
-/* OK: a launch runs; > 0: it is recorded and does not; < 0: it fails with this. */
+/* OK: a launch of what has this name runs; > 0: it does not; < 0: it fails with this. */
 #ifdef __cplusplus
 extern "C" {
 #endif
-int shim_launch(void);
+int shim_launch(const char *name);
 #ifdef __cplusplus
 }
 #endif
@@ -94,7 +94,7 @@ int shim_launch(void);
 #define UNROLL
 #define LAUNCH(cu, name, gx, gy, block, ...)                                                                 \
     do {                                                                                                     \
-        int way_ = shim_launch();                                                                            \
+        int way_ = shim_launch(#name);                                                                       \
         if (way_ < 0) return way_;                                                                           \
         if (way_) break;                                                                                     \
         gridDim.x = (unsigned)(gx), gridDim.y = (unsigned)(gy), blockDim.x = (unsigned)(block);              \
