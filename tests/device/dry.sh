@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh and train.sh, walked without a GPU: every step, the tables and the figures, with what fill.sh collects; and that a
-# step that fails is told and leaves the others alone.
+# run.sh and train.sh, walked without a GPU: every step, the tables and the figures, with what fill.sh collects; that a
+# step that fails is told and leaves the others alone; and that data/results/gpu-model.md is of this program.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 work=$(mktemp -d) || exit 2
@@ -34,6 +34,8 @@ check "train: at most 5 minutes on a device" within 300 "$OUT/train.log"
 check "train: both are in the table" rows "$OUT/train.md" 2 "^\| (baseline|itra) \| 2 \| $number \| $number \| $number \|"
 check "train: their metrics are kept" test -s "$OUT/train-itra.csv" -a -s "$OUT/train-baseline.csv"
 check "few files to carry home" test "$(find "$OUT" -type f | wc -l)" -le 8
+
+check "the model of a step launches what the program launches" tests/device/model.py --check
 
 if DEVICE=abacus tests/device/train.sh >"$work/bad" 2>&1; then
     check "steps that fail make the status 1" false

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""A model of a training step on an H100: milliseconds by kernel, from bytes, FLOPs and launches, to lay a real run beside.
+
+    model.py [--built FOLDER]            writes data/results/gpu-model.md
+    model.py --check [--built FOLDER]    that file is the model's, and its kernels are those that the program launches
+
+FOLDER: a build with GPU=host, whose idle kernels are counted. The rates are published ones of an H100 SXM, and what kernels
+of their kind are known to reach of them; none has been measured with this program.
+"""
+import argparse
+import collections
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+CFG, RESULT = "cfg/cifar10-resnet18.cfg", ROOT / "data/results/gpu-model.md"
+BATCHES = (128, 512, 1024)
+
+MEMORY = 3.35e12 * 0.90  # bytes/s of HBM3 that streaming kernels reach
+CACHE, CACHED = 5.5e12, 34e6  # bytes/s of the second-level cache; bytes that stay in its 50 MB from kernel to kernel
+MATRIX = 989e12 * 0.45  # FLOP/s of convolutions in bf16 whose tiles fill the card
+PROCESSORS, TILE = 132, 128  # a tile of the output, TILE x TILE, keeps a multiprocessor busy
+GAP = 1.3e-6  # seconds from one node of a graph to the next
+LOAD = 0.7e-6  # seconds of a load from memory and what hangs on it
+BF16, FLOAT = 2, 4  # bytes
+
+Kernel = collections.namedtuple("Kernel", "name what calls seconds")
+Layer = collections.namedtuple("Layer", "kind options width height channels source")
+
+
+def sections(path):
+    found = []
+    for line in path.read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line.startswith("["):
+            found.append((line.strip("[]"), {}))
+        elif line:
+            key, value = line.split("=", 1)
+            found[-1][1][key.strip()] = value.strip()
+    return found[1:]
+
+
+def read_net(darknet):
+    """The layers, with shapes as the program has them."""
+    said = subprocess.run([darknet, "ops", CFG, "-device", "ref", "-set", "net.batch=1", "-set", "itra.lambda=0"], cwd=ROOT,
+                          capture_output=True, text=True, check=True).stdout
+    shapes = re.findall(r"^ *(\d+) (\S+) +(\d+) x (\d+) x (\d+)", said, re.M)
+    layers = []
+    for (index, kind, width, height, channels), (_, options) in zip(shapes, sections(ROOT / CFG)):
+        source = int(index) - 1
+        if kind == "route":
+            source = int(index) + int(options["layers"])
+        layers.append(Layer(kind, options, int(width), int(height), int(channels), source))
+    return layers
+
+
+class Model:
+    def __init__(self, layers, batch):
+        self.batch, self.layers = batch, layers
+        self.kernels = collections.OrderedDict()
+
+    def add(self, name, what, seconds):
+        old = self.kernels.get(name, Kernel(name, what, 0, 0))
+        self.kernels[name] = Kernel(name, what, old.calls + 1, old.seconds + seconds + GAP)
+
+    @staticmethod
+    def move(size, largest=None):
+        """Seconds for so many bytes, of tensors of which the largest has so many."""
+        return size / (CACHE if largest is not None and largest <= CACHED else MEMORY)
+
+    def multiply(self, rows, columns, depth, split):
+        """Seconds of a product; split: its depth can be dealt out, too, where there are few tiles."""
+        tiles = -(-rows // TILE) * -(-columns // TILE)
+        full = tiles / (-(-tiles // PROCESSORS) * PROCESSORS)
+        # Narrower outputs than a tile leave part of it idle, and so does a depth that is padded to 64.
+        narrow = min(1, columns / TILE) ** 0.5
+        padded = depth / (math.ceil(depth / 64) * 64)
+        return 2 * rows * columns * depth / (MATRIX * (0.9 if split else full) * narrow * padded)
+
+    def size(self, layer):
+        return self.batch * layer.width * layer.height * layer.channels
+
+    def convolution(self, layer, source, first):
+        kernel, stride = int(layer.options.get("size", 1)), int(layer.options.get("stride", 1))
+        inputs = 3 if source is None else source.channels
+        x = self.batch * 32 * 32 * 3 if source is None else self.size(source)
+        y, w = self.size(layer), layer.channels * inputs * kernel * kernel
+        rows, depth = y // layer.channels, inputs * kernel * kernel
+        largest = BF16 * max(x, y)
+        through = self.move(BF16 * (x + y + w), largest)
+        self.add("convolution forward", "cuDNN", max(self.multiply(rows, layer.channels, depth, False), through))
+        self.add("convolution weights", "cuDNN", max(self.multiply(layer.channels, depth, rows, True), through))
+        if not first:
+            self.add("convolution data", "cuDNN",
+                     max(self.multiply(x // inputs, inputs, layer.channels * kernel * kernel / stride**2, False), through))
+        self.add("convert", "gradients of weights to float", self.move((BF16 + FLOAT) * w, FLOAT * w))
+        return w
+
+    def norm(self, layer, added):
+        e, c = self.size(layer), layer.channels
+        largest = BF16 * e
+        move = lambda passes: self.move(BF16 * passes * e, largest)
+        blocks = min(e // c // 4 * (c // 8) // 256 + 1, PROCESSORS * 4)
+        # Blocks of 8 channels and 32 lanes: a lane adds every 32nd of the others' sums, 4 loads under way.
+        gather = LOAD * (2 + -(-blocks // 32) / 4 * 2)
+        self.add("measure", "batch norm: statistics", move(1))
+        self.add("finish", "batch norm: sums of blocks", gather)
+        self.add("apply", "batch norm, activation, addition", move(3 if added else 2))
+        self.add("sums", "batch norm backward: statistics", move(4 if added else 2))
+        self.add("back_finish", "batch norm backward: sums of blocks", gather)
+        self.add("back", "batch norm backward", move(3))
+
+    def run(self):
+        weights = 0
+        shortcuts = {i - 1 for i, layer in enumerate(self.layers) if layer.kind == "shortcut"}
+        self.add("show", "images", self.move(self.batch * 3072 * 3))
+        for i, layer in enumerate(self.layers):
+            source = self.layers[layer.source] if layer.source >= 0 else None
+            while source is not None and source.kind == "route":
+                source = self.layers[source.source]
+            if layer.kind == "convolutional":
+                weights += self.convolution(layer, source, i == 0)
+                self.norm(layer, i in shortcuts)
+            elif layer.kind == "route":
+                self.add("channels", "copies by [route]", self.move(BF16 * 2 * self.size(layer), BF16 * self.size(layer)))
+            elif layer.kind == "avgpool":
+                for name in ("pool_average", "pool_average_back"):
+                    self.add(name, "average pool", self.move(BF16 * self.size(source), 0))
+            elif layer.kind == "connected":
+                for _ in range(3):
+                    self.add("product", "cuBLAS", 4e-6)
+                self.add("finish of a bias", "dense", 2e-6)
+                self.add("sum", "dense", 4e-6)
+                self.add("sum", "dense", 2e-6)
+            elif layer.kind == "softmax":
+                for name in ("classify", "total", "classify_back"):
+                    self.add(name, "softmax and its loss", 3e-6)
+        self.add("find_bad", "gradients that are not finite", self.move(FLOAT * weights))
+        self.add("record", "losses", 2e-6)
+        self.add("step", "SGD", self.move((5 * FLOAT + BF16) * weights))
+        return self.kernels
+
+
+def counted(built):
+    """How often a step launches which kernel, as the program does it."""
+    with tempfile.TemporaryDirectory() as name:
+        counts = {}
+        for rounds in (1, 2):
+            path = pathlib.Path(name) / str(rounds)
+            subprocess.run([built / "tests/bench/step", "-device", "cuda", "-precision", "bf16", CFG, "1", "net.batch=512",
+                            "itra.lambda=0"], cwd=ROOT, input="10\n" * rounds, text=True, check=True, stdout=subprocess.DEVNULL,
+                           env={**os.environ, "SHIM_IDLE": "1", "SHIM_COUNTS": str(path)})
+            counts[rounds] = collections.Counter()
+            for line in path.read_text().splitlines():
+                number, what = line.split(" ", 1)
+                counts[rounds][kernel_name(what)] += int(number)
+    return {what: (n - counts[1][what]) / 10 for what, n in counts[2].items() if n != counts[1][what]}
+
+
+def kernel_name(what):
+    if "<" in what:  # the choice among the instances of a template
+        return re.search(r"(\w+)<", what).group(1)
+    if what.startswith("OF_FOUR(finish"):
+        return "finish of a bias"
+    found = re.match(r"OF_FOUR\((\w+)", what)
+    return found.group(1) if found else what
+
+
+def report(models):
+    head = ["| kernel | launches | " + " | ".join(f"ms at {b}" for b in BATCHES) + " | % at 512 | what it does |",
+            "|---|---:|" + "---:|" * (len(BATCHES) + 1) + "---|"]
+    total = {b: sum(k.seconds for k in models[b].values()) for b in BATCHES}
+    rows = []
+    for name, kernel in sorted(models[512].items(), key=lambda item: -item[1].seconds):
+        times = " | ".join(f"{1e3 * models[b][name].seconds:.3f}" for b in BATCHES)
+        rows.append(f"| {name} | {kernel.calls} | {times} | {100 * kernel.seconds / total[512]:.1f} | {kernel.what} |")
+    calls = sum(k.calls for k in models[512].values())
+    rows.append(f"| **all** | {calls} | " + " | ".join(f"**{1e3 * total[b]:.2f}**" for b in BATCHES) + " | 100 | |")
+    rows.append("| **images/s** | | " + " | ".join(f"**{round(b / total[b], -3):,.0f}**" for b in BATCHES) + " | | |")
+    return "\n".join(head + rows)
+
+
+TEXT = """# A training step on an H100, as it should be
+
+ResNet-18 in its form for CIFAR (`cfg/cifar10-resnet18.cfg`, `lambda=0`), bf16, one H100 SXM. **A model: no GPU has run this
+yet.** `tests/device/model.py` makes this file, from the shapes of the layers and the kernels that a step launches;
+`tests/device/dry.sh` checks that they are those that the program launches. To lay a run beside it:
+`nsys profile --stats=true -t cuda --cuda-graph-trace=node build/float-cuda/tests/bench/step ...`, and `tests/device/run.sh`
+for the last line.
+
+{table}
+
+Assumptions:
+
+- Memory: 90 % of the published 3.35 TB/s; tensors of up to 34 MB stay in the second-level cache (5.5 TB/s).
+- Convolutions: 45 % of the published 989 TFLOP/s where tiles of 128 x 128 fill the 132 multiprocessors, less where they do not,
+  where there are fewer than 128 channels, or where 64 does not divide the depth; never faster than their bytes.
+- 1.3 us from one node of the graph to the next.
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--built", type=pathlib.Path, default=ROOT / "build/float-shim-ref-address,undefined")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    built = args.built.resolve()
+    layers = read_net(built / "darknet")
+    models = {batch: Model(layers, batch).run() for batch in BATCHES}
+    text = TEXT.format(table=report(models))
+    if not args.check:
+        RESULT.write_text(text)
+        return 0
+    expected = {name: kernel.calls for name, kernel in models[512].items()}
+    found = counted(built)
+    wrong = [f"{name}: {expected.get(name, 0)} launches in the model, {found.get(name, 0):g} in the program"
+             for name in sorted({*expected, *found} - {"call"}) if expected.get(name, 0) != found.get(name, 0)]
+    if text != RESULT.read_text():
+        wrong.append(f"{RESULT.relative_to(ROOT)} is not the model's: run tests/device/model.py")
+    print("\n".join(wrong) or f"{sum(expected.values())} launches a step, in the model as in the program")
+    return len(wrong) > 0
+
+
+sys.exit(main())
