@@ -65,7 +65,7 @@ KERNEL_TOGETHER(measure, struct norm_job j, const void *x, float *partial, const
         {
             float sum[16];
             walk_x(bf16, V, &j, walk_of(&j, V, v), x, sum);
-            share(V, tile, sum, s);
+            to_shared(V, tile, sum, s);
         }
         BLOCK_SUM(s, (int)(blockDim.x / tile), (int)(2 * V * tile));
         PHASE give(&j, V, v, s, partial);
@@ -256,7 +256,7 @@ KERNEL_TOGETHER(sums, struct norm_job j, struct norm_at at, const void *x, const
         {
             float sum[16];
             walk_g(bf16, V, mode, &j, &at, walk_of(&j, V, v), x, y, gy, g, sum);
-            share(V, tile, sum, s);
+            to_shared(V, tile, sum, s);
         }
         BLOCK_SUM(s, (int)(blockDim.x / tile), (int)(2 * V * tile));
         PHASE give(&j, V, v, s, partial);

@@ -55,7 +55,7 @@ DEVICE struct walk walk_of(const struct norm_job *j, unsigned V, unsigned v)
 /* ---- sums over the rows ---- */
 
 /* Two sums for each of V channels go to shared memory, s[lane][k][thread of the tile]. */
-DEVICE void share(unsigned V, unsigned tile, const float *sum, float *s)
+DEVICE void to_shared(unsigned V, unsigned tile, const float *sum, float *s)
 {
     const unsigned lane = threadIdx.x / tile;
     for (unsigned k = 0; k < 2 * V && lane < blockDim.x / tile; k++)
