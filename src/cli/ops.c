@@ -57,7 +57,7 @@ static int ops(struct session *s, struct program **infer, struct err *e)
 
 int cli_ops(const struct cli *c, struct err *e)
 {
-    struct session s;
+    struct session s = { 0 };
     struct program *infer = NULL;
     int rc = session_open(&s, c, NULL, c->arg[0], e);
     if (!rc) rc = ops(&s, &infer, e);
@@ -107,7 +107,7 @@ static int speed(struct session *s, const struct cli *c, struct err *e)
 
 int cli_speed(const struct cli *c, struct err *e)
 {
-    struct session s;
+    struct session s = { 0 };
     int rc = speed(&s, c, e);
     session_close(&s);
     return rc;

@@ -47,7 +47,7 @@ static int partial(struct session *s, const struct cli *c, struct err *e)
 
 int cli_partial(const struct cli *c, struct err *e)
 {
-    struct session s;
+    struct session s = { 0 };
     int rc = partial(&s, c, e);
     session_close(&s);
     return rc;
@@ -176,7 +176,7 @@ static int statistics(struct session *s, const struct cli *c, struct err *e)
 
 int cli_statistics(const struct cli *c, struct err *e)
 {
-    struct session s;
+    struct session s = { 0 };
     int rc = statistics(&s, c, e);
     session_close(&s);
     return rc;
