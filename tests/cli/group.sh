@@ -2,6 +2,7 @@
 # Training by several processes: the weights of one process, in each mode of [itra]; what one rank suffers, all learn.
 . "$(dirname "$0")/common.inc"
 alone=${MPI_DARKNET:-none} double=${MPI_DOUBLE:-none}
+check "data/results/scaling.md is what scripts/scaling writes" cmp "$here/data/results/scaling.md" <("$here/scripts/scaling")
 OMPI_COMM_WORLD_SIZE=2 "$DARKNET" classifier train no.data no.cfg >out 2>err
 check "built without MPI: said" grep -q '^darknet: started as one of several processes, but built without MPI: make MPI=1' err
 if [ ! -x "$alone" ] || ! command -v mpirun >/dev/null; then
