@@ -152,6 +152,16 @@ check "a slow process: the others wait" await grep -q "^$((now + 20)), " out
 kill -TERM "${ranks[0]}"
 wait $run
 
+begin 2 -set net.valid_every=1
+prlimit --pid "${ranks[0]}" --fsize=1000:
+check "a full disk: said" await grep -q '^warning: not saved: .*; training goes on' err
+now=$(grep -E '^[0-9]+, ' out | tail -n 1 | cut -d, -f1)
+check "a full disk: training goes on" await grep -q "^$((now + 20)), " out
+prlimit --pid "${ranks[0]}" --fsize=unlimited:
+kill -TERM "${ranks[1]}"
+wait $run
+check "a full disk, emptied: saved at the end" test $? = 143 -a -s backup/long_last.state
+
 # rank 0 may write no file, or none that large: training goes on
 cat >limited.sh <<END
 [ "\$OMPI_COMM_WORLD_RANK" != 0 ] || ulimit -f 1
