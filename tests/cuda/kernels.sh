@@ -18,6 +18,7 @@ few_registers() { # few_registers FILE PATTERN: its kernels of that name take 64
         END { exit bad || !n }' "$work/ptxas"
 }
 check "norm: the blocks of a launch fit on the device together" few_registers norm '[0-9](measure|apply|sums|back)ILi'
+check "norm: a block of 1024 threads can be launched" few_registers norm finish
 check "softmax: a block of 1024 threads can be launched" few_registers softmax classify
 
 # The host computes the same to the bit: the running CE that a resumed run begins with, and images.

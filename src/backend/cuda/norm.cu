@@ -93,7 +93,7 @@ DEVICE struct moments moments_of(const struct norm_job *j, const void *x, unsign
 KERNEL(finish, struct norm_job j, const void *x, const float *partial, const int *fresh, const float *bias,
        float *mean, float *var, double bn_momentum, float *stats)
 {
-    SHARED(double, s, THREADS * 4);
+    SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);
     BLOCK_SUM(s, LANES, (int)(2 * j.splits * COLUMNS));
     PHASE
@@ -124,17 +124,25 @@ struct folded {
     float mean[8], a[8], bias[8];
 };
 
+/* Of V channels from c on; memory is asked for all of them at once. */
+DEVICE void read_channels(unsigned V, const float *p, size_t c, float *f)
+{
+    if (V == 1) f[0] = p[c];
+    UNROLL for (unsigned k = 0; k + 4 <= V; k += 4) load(0, 4, p, c + k, f + k);
+}
+
 /* stats of the split; infer: they hold variances in place of inv. */
 DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channels, unsigned c)
 {
-    const size_t split = (size_t)blockIdx.y * 2 * channels;
+    const size_t split = (size_t)blockIdx.y * 2 * channels + c;
     struct folded f;
-    for (unsigned k = 0; k < V; k++) {
-        const float t = at->inv[split + c + k];
-        f.mean[k] = at->mean[split + c + k];
-        f.a[k] = at->scale[c + k] * (at->infer ? (float)(1 / sqrt((double)t + NORM_EPSILON)) : t);
-        f.bias[k] = at->bias[c + k];
-    }
+    float inv[8];
+    read_channels(V, at->inv, split, inv);
+    read_channels(V, at->mean, split, f.mean);
+    read_channels(V, at->scale, c, f.a);
+    read_channels(V, at->bias, c, f.bias);
+    for (unsigned k = 0; k < V; k++) f.a[k] *=
+        at->infer ? (float)(1 / sqrt((double)inv[k] + NORM_EPSILON)) : inv[k];
     return f;
 }
 
@@ -267,7 +275,7 @@ KERNEL_TOGETHER(sums, struct norm_job j, struct norm_at at, const void *x, const
 KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, float *gscale, float *gbias,
        int add, float *means)
 {
-    SHARED(double, s, THREADS * 4);
+    SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);
     BLOCK_SUM(s, LANES, (int)(2 * j.splits * COLUMNS));
     PHASE
@@ -319,9 +327,10 @@ KERNEL_TOGETHER(back, struct norm_job j, struct norm_at at, const float *means, 
         struct walk w = walk_of(&j, V, v);
         const struct folded f = fold(V, &at, j.channels, w.channel);
         const size_t last = w.from + (w.rows - 1) * c;
-        const float *from = means + (size_t)blockIdx.y * 2 * c + w.channel;
+        const size_t from = (size_t)blockIdx.y * 2 * c + w.channel;
         float mean_g[8], mean_ge[8];
-        for (unsigned k = 0; k < V; k++) mean_g[k] = from[k], mean_ge[k] = from[c + k];
+        read_channels(V, means, from, mean_g);
+        read_channels(V, means, from + c, mean_ge);
         for (; w.row + (n - 1) * w.step < w.rows; w.row += n * w.step)
             back_rows(bf16, V, mode, n, &j, &f, mean_g, mean_ge, x, gy, gx, last - w.row * c, w.step * c);
         for (; w.row < w.rows; w.row += w.step)
@@ -406,7 +415,7 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
                 j, __VA_ARGS__)
 /* Of what gathers: a block for COLUMNS channels. */
 #define LAUNCH_FINISH(cu, name, j, ...)                                                                      \
-    LAUNCH(cu, name, ((j)->channels + COLUMNS - 1) / COLUMNS, 1, THREADS, *(j), __VA_ARGS__)
+    LAUNCH(cu, name, ((j)->channels + COLUMNS - 1) / COLUMNS, 1, ADDERS, *(j), __VA_ARGS__)
 
 static struct norm_at kept_at(const struct norm *s, const float *stats, const float *scale)
 {

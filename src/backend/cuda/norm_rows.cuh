@@ -18,8 +18,9 @@ struct norm_job {
     unsigned blocks;        /* for each split */
 };
 
-enum { ROWS = 4 };                               /* loads that a thread has under way */
-enum { COLUMNS = 8, LANES = THREADS / COLUMNS }; /* of a block that adds up what others gave */
+enum { ROWS = 4 }; /* loads that a thread has under way */
+/* Of a block that adds up what others gave: few such blocks, so many threads, to wait for memory once. */
+enum { COLUMNS = 8, LANES = 128, ADDERS = COLUMNS * LANES };
 
 DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
 {
@@ -73,17 +74,27 @@ DEVICE void give(const struct norm_job *j, unsigned V, unsigned v, const float *
     }
 }
 
+/* Number k of a split's block: k / 2 is the split, k % 2 which sum. n: of all, 2 or 4. */
+DEVICE void gather_all(unsigned n, const struct norm_job *j, const float *partial, double *s)
+{
+    const unsigned column = threadIdx.x % COLUMNS, lane = threadIdx.x / COLUMNS;
+    const unsigned c = blockIdx.x * COLUMNS + column, blocks = c < j->channels ? j->blocks : 0;
+    double sum[4] = { 0, 0, 0, 0 };
+    UNROLL for (unsigned b = lane; b < blocks; b += LANES)
+    {
+        UNROLL for (unsigned k = 0; k < n; k++) sum[k] +=
+            (double)partial[((size_t)(k / 2 * blocks + b) * 2 + k % 2) * j->channels + c];
+    }
+    for (unsigned k = 0; k < n; k++) s[(lane * n + k) * COLUMNS + column] = sum[k];
+}
+
 /* s[lane][split][which sum][column]: a lane adds up every LANES-th block. */
 DEVICE void gather(const struct norm_job *j, const float *partial, double *s)
 {
-    const unsigned column = threadIdx.x % COLUMNS, lane = threadIdx.x / COLUMNS;
-    const unsigned c = blockIdx.x * COLUMNS + column;
-    for (unsigned k = 0; k < 2 * j->splits; k++) {
-        double sum = 0;
-        for (unsigned b = lane; b < j->blocks && c < j->channels; b += LANES)
-            sum += (double)partial[((size_t)(k / 2 * j->blocks + b) * 2 + k % 2) * j->channels + c];
-        s[(lane * 2 * j->splits + k) * COLUMNS + column] = sum;
-    }
+    if (j->splits == 1)
+        gather_all(2, j, partial, s);
+    else
+        gather_all(4, j, partial, s);
 }
 
 #endif
