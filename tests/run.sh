@@ -3,6 +3,7 @@
 # "N passed, N failed, N skipped". Usage: tests/run.sh PROGRAM...
 # A cmocka program counts its tests; a script prints its own "N passed, N failed" line.
 export OMP_WAIT_POLICY=passive # threads that wait sleep: several programs share the cores
+export DARKNET_ENGINES= # nothing is kept from run to run
 
 # Runs one program; its lines go to stdout in one piece, its counts to DIR/counts.
 one() { # one DIR PROGRAM

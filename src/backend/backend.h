@@ -61,6 +61,7 @@ struct backend {
     const struct backend_ops *ops;
     void *self;
     char title[80];           /* for messages: "cpu", "cuda:0 (NVIDIA H100 80GB HBM3)" */
+    char note[300];           /* what there is to tell about opening it; "": nothing */
     int threads;              /* compute threads, >= 1 */
     unsigned precisions;      /* those of ops->precisions that this machine has */
     enum precision precision; /* of operations planned from now on; one of them */

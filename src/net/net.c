@@ -18,6 +18,7 @@ static int measure(struct net *n, struct err *e)
 
 static int build(struct net *n, struct err *e)
 {
+    if (*n->be->note) note(&n->notes, "%s", n->be->note);
     TRY(stock_check(n->cfg, &n->notes, e));
     TRY(config_read(&n->config, n->cfg, n->be, &n->notes, e));
     n->mini = n->config.batch / n->config.subdivisions;

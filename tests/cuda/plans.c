@@ -127,6 +127,38 @@ static cudnnBackendDescriptor_t open_card(const char *name)
     return card;
 }
 
+/* What is timed are configurations of several engines, no more than a few of each. */
+static void candidates(void **state)
+{
+    enum { CONVOLUTIONS = 40, OF_AN_ENGINE = 5 };
+    const struct watch *t = *state;
+    cudnnBackendDescriptor_t card = open_card("h100");
+    int n = t->n < CONVOLUTIONS ? t->n : CONVOLUTIONS, found = 0, engines = 0;
+    for (int i = 0; i < n; i++) {
+        struct cudnn_conv c = t->found[i];
+        struct engine_search s = {
+            .card = card, .conv = &c, .workspace_limit = CUDNN_WORKSPACE, .wanted = ENGINES_MAX
+        };
+        struct err e = { 0 };
+        c.bf16 = 1;
+        ok(cudnn_find_engines(&s, &e), &e);
+        found += s.n;
+        for (int k = 0; k < s.n; k++) {
+            int same = 0, before = 0;
+            for (int j = 0; j < s.n; j++) same += s.found[j].id == s.found[k].id;
+            for (int j = 0; j < k; j++) before += s.found[j].id == s.found[k].id;
+            assert_true(same <= OF_AN_ENGINE);
+            engines += !before;
+        }
+        while (s.n) cudnn_drop_engine(&s.found[--s.n]);
+        cudnn_drop_graph(&s.graph);
+    }
+    cudnnBackendDestroyDescriptor(card);
+    print_message("%.1f candidates of %.1f engines a convolution, in bf16\n", (double)found / n,
+                  (double)engines / n);
+    assert_true(found > 8 * n && engines > 2 * n);
+}
+
 /* Returns whether there is an engine; *bytes: its workspace. */
 static int plan_one(struct engine_search *s, const char *card, size_t *bytes)
 {
@@ -199,6 +231,7 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(h100), cmocka_unit_test(a100),
-                                        cmocka_unit_test(short_of_memory), cmocka_unit_test(refusals) };
+                                        cmocka_unit_test(short_of_memory), cmocka_unit_test(refusals),
+                                        cmocka_unit_test(candidates) };
     return cmocka_run_group_tests(tests, collect, report);
 }

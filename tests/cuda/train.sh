@@ -99,6 +99,11 @@ check "bf16: losses near those of ref" awk -F, 'NR == FNR { a[FNR] = $5; next }
     FNR > 1 { s += $5; t += a[FNR] } END { exit !(FNR == 26 && s / t > .97 && s / t < 1.03) }' \
     ref/net_metrics.csv coarse/net_metrics.csv
 
+echo "my notes" >notes
+DARKNET_ENGINES=notes "$DARKNET" ops net.cfg -device cuda >notes.out 2>&1
+check "a file that is none of chosen engines is told, and goes on" grep -q 'notes is damaged, or no file of chosen engines' notes.out
+check "and left alone" grep -qx "my notes" notes
+
 # ---- what is not finite ----
 run wild -device cuda -set net.learning_rate=1e6
 check "a loss that is not finite ends the run" test $? = 1

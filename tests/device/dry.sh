@@ -23,7 +23,7 @@ number='[0-9.]+'
 within() { # within SECONDS LOG: what all steps take on a device, by what they asked for
     awk -v most="$1" '/^all steps: about / { n++; late = $4 > most } END { exit n != 1 || late }' "$2"
 }
-check "run: at most 5.5 minutes on a device" within 330 "$OUT/run.log"
+check "run: at most 5 minutes on a device" within 300 "$OUT/run.log"
 check "run: a row for each case" rows "$OUT/run.md" 5 "^\| (bf16|tf32|fp32), batch [0-9]+ \| $number \| ($number|-) \| $number \|"
 check "run: bf16 stands beside PyTorch" rows "$OUT/run.md" 2 "^\| bf16, batch [0-9]+ (\| $number ){5}\|"
 check "run: and once beside torch.compile" rows "$OUT/run.md" 1 "^\| bf16, batch 512 (\| $number ){12}\|$"

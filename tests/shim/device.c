@@ -42,7 +42,8 @@ void device_count(const char *what)
 __attribute__((destructor)) static void end_counts(void)
 {
     FILE *f = counts_path ? fopen(counts_path, "a") : NULL;
-    for (int i = 0; f && i < COUNTS && counts[i].what; i++) fprintf(f, "%ld %s\n", counts[i].n, counts[i].what);
+    for (int i = 0; f && i < COUNTS && counts[i].what; i++)
+        fprintf(f, "%ld %s\n", counts[i].n, counts[i].what);
     if (f) fclose(f);
 }
 

@@ -13,19 +13,22 @@ struct cudnn_plan {
 
 /* The convolutions that an engine would have been chosen for. */
 struct dnn {
+    struct engine_file *engines;
     struct choice {
         struct choice *next;
         struct cudnn_conv conv;
-    } *choices;
+    } * choices;
 };
 
 const char *cudnn_libraries(void) { return "kernels on the host"; }
 
-int cudnn_open(struct dnn **d, stream_t s, struct err *e)
+int cudnn_open(struct dnn **d, stream_t s, struct engine_file *engines, struct err *e)
 {
     (void)s;
     *d = mem_alloc(1, sizeof **d);
-    return *d ? OK : fail(e, E_MEM, "no memory to open cuDNN");
+    if (!*d) return fail(e, E_MEM, "no memory to open cuDNN");
+    (*d)->engines = engines;
+    return OK;
 }
 
 void cudnn_close(struct dnn *d)
@@ -40,6 +43,7 @@ void cudnn_close(struct dnn *d)
 /* Equal convolutions get the same engine. */
 static int choose(struct dnn *d, const struct cudnn_conv *c, int deterministic)
 {
+    struct stored_engine g = { .workspace = WORKSPACE };
     struct choice *k = d->choices;
     while (k && memcmp(&k->conv, c, sizeof *c)) k = k->next;
     if (k) return OK;
@@ -47,7 +51,12 @@ static int choose(struct dnn *d, const struct cudnn_conv *c, int deterministic)
     if (!k) return E_MEM;
     *k = (struct choice){ d->choices, *c };
     d->choices = k;
-    device_count(deterministic ? "engine, by the heuristics" : "engine, by timing");
+    if (deterministic || engine_file_find(d->engines, c, &g)) {
+        device_count("engine, without timing");
+    } else {
+        device_count("engine, by timing");
+        engine_file_put(d->engines, c, &g);
+    }
     return OK;
 }
 

@@ -34,6 +34,7 @@ static void close_stages(struct stages *s)
 static void destroy(struct cuda *cu)
 {
     cudnn_close(cu->dnn);
+    engine_file_close(cu->engines);
     blas_close(cu->blas);
     dev_free(cu->dense);
     close_stages(&cu->small);
@@ -42,14 +43,15 @@ static void destroy(struct cuda *cu)
     mem_free(cu);
 }
 
-static int prepare(struct cuda *cu, int index, struct err *e)
+static int prepare(struct cuda *cu, int index, struct backend *be, struct err *e)
 {
     TRY(dev_open(index, &cu->stream, &cu->info, e));
     TRY(open_stages(&cu->small, SMALL_STAGES, SMALL_BYTES, e));
     TRY(open_stages(&cu->large, LARGE_STAGES, LARGE_BYTES, e));
     TRY(dev_alloc(&cu->dense, LARGE_BYTES, e));
     cu->dense_bytes = LARGE_BYTES;
-    TRY(cudnn_open(&cu->dnn, cu->stream, e));
+    TRY(engine_file_open(&cu->engines, cu->info.name, cudnn_libraries(), be->note, sizeof be->note, e));
+    TRY(cudnn_open(&cu->dnn, cu->stream, cu->engines, e));
     return blas_open(&cu->blas, cu->stream, &cu->info, e);
 }
 
@@ -57,7 +59,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
 {
     struct cuda *cu = mem_alloc(1, sizeof *cu);
     if (!cu) return fail(e, E_MEM, "no memory to open device cuda:%d", index);
-    int rc = prepare(cu, index, e);
+    int rc = prepare(cu, index, be, e);
     if (rc) {
         destroy(cu);
         return rc;

@@ -2,6 +2,7 @@
  *
  *   device.{h,c}  the CUDA runtime: memory, copies, the stream
  *   dnn*.{h,c}    cuDNN: plans of convolutions, and running them
+ *   engine_file.{h,c}  the engines that were chosen for them, in a file
  *   blas.{h,c}    cuBLAS: one matrix product
  *   kernel.h      how kernels are written: *.cu, the only files that nvcc compiles
  *   cuda.c        the device as a backend: staging, host access
@@ -26,6 +27,7 @@ _Static_assert(sizeof(real) == sizeof(float), "the cuda backend computes in floa
 
 struct dnn;
 struct blas;
+struct engine_file;
 
 enum { MOST_STAGES = 32 };
 
@@ -44,6 +46,7 @@ struct cuda {
     int index; /* of the GPU */
     stream_t stream;
     struct dev_info info;
+    struct engine_file *engines;
     struct dnn *dnn;
     struct blas *blas;
     struct stages small, large;

@@ -5,6 +5,7 @@
 #include "backend/linear.h"
 #include "device.h"
 #include "dnn_conv.h"
+#include "engine_file.h"
 
 /* conv.c: does the plan of a convolution need this pass, and what does that ask of cuDNN? */
 int cuda_conv_wants(const struct linear_desc *, enum cudnn_pass);
@@ -17,13 +18,13 @@ struct dnn;
 struct cudnn_plan;
 
 /* E_DEVICE: another cuDNN than the one this was built for, or none that works here. */
-int cudnn_open(struct dnn **, stream_t, struct err *);
+int cudnn_open(struct dnn **, stream_t, struct engine_file *, struct err *);
 void cudnn_close(struct dnn *);    /* accepts NULL; after its plans are dropped */
 const char *cudnn_libraries(void); /* CUDA, cuDNN, cuBLAS and their versions, as built */
 
-/* Chooses an engine: the fastest of some when run on memory of its own, or with `deterministic` the first
- * whose results do not depend on timing. Equal convolutions get the same engine. *workspace: bytes that
- * cudnn_run wants. E_DEVICE tells which convolution has none. */
+/* Chooses an engine: the fastest of some when run on memory of its own, as the file of engines has it or now,
+ * or with `deterministic` the first whose results do not depend on timing. Equal convolutions get the same
+ * engine. *workspace: bytes that cudnn_run wants. E_DEVICE tells which convolution has none. */
 int cudnn_plan(struct cudnn_plan **, struct dnn *, const struct cudnn_conv *, int deterministic,
                size_t *workspace, struct err *);
 void cudnn_plan_drop(struct cudnn_plan *); /* accepts NULL */

@@ -6,8 +6,9 @@
 
 typedef cudnnBackendDescriptor_t desc_t;
 
-enum { CONFIGS = 96 }; /* offers of a query that are looked at */
-enum { ALIGN = 16 };   /* bytes: tensor cores want it, more gains nothing */
+enum { CONFIGS = 96 };    /* offers of a query that are looked at */
+enum { SAME_ENGINE = 5 }; /* of them that are taken of an engine: those behind differ ever less */
+enum { ALIGN = 16 };      /* bytes: tensor cores want it, more gains nothing */
 
 static void destroy(desc_t d)
 {
@@ -155,22 +156,24 @@ static int acceptable(const struct engine_search *s, cudnnBackendNumericalNote_t
     }
 }
 
-static cudnnStatus_t read_notes(desc_t config, desc_t engine, cudnnBackendNumericalNote_t *note, int64_t *n)
+static cudnnStatus_t read_notes(desc_t config, desc_t engine, int64_t *id, cudnnBackendNumericalNote_t *note,
+                                int64_t *n)
 {
     CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, n,
                                    &engine));
+    CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, n, id));
     return cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                     CUDNN_NUMERICAL_NOTE_TYPE_COUNT, n, note);
 }
 
 /* An engine whose notes cannot be read is not taken. */
-static int keeps_promise(const struct engine_search *s, desc_t config)
+static int keeps_promise(const struct engine_search *s, struct engine *g)
 {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     desc_t engine; /* filled by reading it: not to be finalised */
     int64_t n = 0;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine)) return 0;
-    int yes = read_notes(config, engine, note, &n) == CUDNN_STATUS_SUCCESS;
+    int yes = read_notes(g->config, engine, &g->id, note, &n) == CUDNN_STATUS_SUCCESS;
     destroy(engine);
     for (int64_t i = 0; i < n && yes; i++) yes = acceptable(s, note[i]);
     return yes;
@@ -190,12 +193,19 @@ static cudnnStatus_t make_plan(cudnnHandle_t handle, struct engine *g)
     return CUDNN_STATUS_SUCCESS;
 }
 
+static int is_new(const struct engine_search *s, const struct engine *g)
+{
+    int same = 0;
+    for (int i = 0; i < s->n; i++) same += s->found[i].id == g->id;
+    return same < SAME_ENGINE;
+}
+
 /* Takes the configuration over. A plan that is refused is no error: the next offer may do. */
 static void consider(struct engine_search *s, desc_t config)
 {
     struct engine g = { .config = config };
     s->offers++;
-    if (s->n < s->wanted && keeps_promise(s, config) && !make_plan(s->handle, &g) &&
+    if (s->n < s->wanted && keeps_promise(s, &g) && is_new(s, &g) && !make_plan(s->handle, &g) &&
         g.workspace <= s->workspace_limit)
         s->found[s->n++] = g;
     else

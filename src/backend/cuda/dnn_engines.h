@@ -9,7 +9,7 @@
 #error "the cuda backend needs cuDNN 9: make CUDNN=/where/it/is"
 #endif
 
-enum { ENGINES_MAX = 8, GRAPH_PARTS = 6 };
+enum { ENGINES_MAX = 24, GRAPH_PARTS = 6 };
 enum { UID_X = 1, UID_W, UID_Y }; /* of the tensors of a graph, for the pack of pointers to them */
 
 /* The descriptors of an operation graph, which must live as long as its engines. */
@@ -20,6 +20,7 @@ struct conv_graph {
 
 struct engine {
     cudnnBackendDescriptor_t config, plan;
+    int64_t id;       /* cuDNN's number of it; several configurations have the same */
     size_t workspace; /* bytes */
 };
 
@@ -29,10 +30,10 @@ struct engine_search {
     const struct cudnn_conv *conv;
     int deterministic;
     size_t workspace_limit; /* bytes */
-    int wanted;             /* engines, at most ENGINES_MAX */
+    int wanted;             /* configurations, at most ENGINES_MAX */
     /* The result. */
     struct conv_graph graph;
-    struct engine found[ENGINES_MAX]; /* best first, as the heuristics see it */
+    struct engine found[ENGINES_MAX]; /* best first, as the heuristics see it; a few of each engine */
     int n, offers;                    /* found; looked at */
 };
 
