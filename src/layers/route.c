@@ -45,7 +45,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     const struct route *r = l->self;
     *out = l->in[0]->x.shape;
     out->c = 0;
-    l->identity = l->nin == 1 && r->groups == 1;
+    l->identity = l->inert = l->nin == 1 && r->groups == 1;
     if (r->group_id >= r->groups)
         return layer_fail(l, e, "group_id=%d: expected 0 to %d, with groups=%d", r->group_id, r->groups - 1,
                           r->groups);
