@@ -58,12 +58,16 @@ int files_check(const struct files *f, const char *metrics, struct err *e)
 
 static const uint64_t hash_seed = 0xcbf29ce484222325u;
 
-static uint64_t hash_text(uint64_t h, const char *s) /* FNV-1a, the final 0 included */
+/* FNV-1a */
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
 {
-    do h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    while (*s++);
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
     return h;
 }
+
+/* The final 0 included. */
+static uint64_t hash_text(uint64_t h, const char *s) { return hash_bytes(h, s, strlen(s) + 1); }
 
 /* When training ends and how often it validates may change between a state and its resumption. */
 static int may_change(const struct cfg_section *s, const struct cfg_entry *x)
@@ -109,13 +113,6 @@ static struct header header_of(const struct net *net, int images)
     h.settings = hash_settings(net->cfg);
     h.threads = net->be->ops->by_threads ? (uint64_t)net->be->threads : 0;
     h.device = hash_text(hash_seed, net->be->ops->name);
-    return h;
-}
-
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
-{
-    const unsigned char *b = bytes;
-    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
     return h;
 }
 
