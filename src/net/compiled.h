@@ -89,7 +89,8 @@ int memory_allocate(struct program *, size_t params, struct err *);
 int run_fill(struct program *, const struct step *, struct pass *, struct err *);
 /* check: E_NUMBER, naming the first layer whose output is not finite, if there is one. */
 int run_forward(struct program *, const struct pass *, int check, struct err *);
-/* sum: the gradients of parameters become their sums over all processes, as they are computed. */
+/* sum: the gradients of parameters become their sums over all processes, as they are computed, and running
+ * statistics their means. */
 int run_backward(struct program *, const struct pass *, int sum, struct err *);
 /* Reads the losses of a pass with labels, and their weights, into the layers: from `kept`, the record that
  * the device kept of them, or (NULL) from where forward left them, which waits for the device. */

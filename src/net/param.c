@@ -64,6 +64,11 @@ static int learns(const struct param *p) { return !(p->flags & PARAM_STATE); }
 int param_is_trained(const struct param *p) { return p->g && !p->net->layer[p->layer].frozen; }
 
 int param_is_saved(const struct param *p) { return !(p->flags & PARAM_UNSAVED); }
+/* A running statistic of batch norm that moves. */
+static int is_statistic(const struct param *p)
+{
+    return !learns(p) && param_is_saved(p) && !p->net->layer[p->layer].frozen;
+}
 int param_accepts(const struct param *p, double v)
 {
     return isfinite(v) && !(v < 0 && p->flags & PARAM_VARIANCE);
@@ -99,6 +104,8 @@ void params_destroy(struct net *n)
 {
     n->be->ops->free(n->be, n->gradients);
     n->gradients = NULL;
+    mem_free(n->statistics);
+    n->statistics = NULL;
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
         n->be->ops->free(n->be, p->w);
@@ -177,10 +184,21 @@ static int allocate_gradients(struct net *n, struct err *e)
     return OK;
 }
 
+/* Where processes have some of their own. */
+static int allocate_statistics(struct net *n, struct err *e)
+{
+    size_t count = 0;
+    if (!n->be->group || n->config.sync_bn) return OK;
+    for (int i = 0; i < n->nparam; i++) count += is_statistic(n->param[i]) ? n->param[i]->count : 0;
+    n->statistics = mem_alloc(count, sizeof *n->statistics);
+    return n->statistics ? OK : net_no_memory(n, e);
+}
+
 int params_create(struct net *n, int train, struct err *e)
 {
     real *host = params_host(n, e);
     int rc = !host ? E_MEM : train ? allocate_gradients(n, e) : OK;
+    if (!rc && train) rc = allocate_statistics(n, e);
     for (int i = 0; i < n->nparam && !rc; i++) {
         struct param *p = n->param[i];
         draw(p, stream_of(n, i), host);
@@ -203,28 +221,27 @@ void params_swap_averages(struct net *n)
     }
 }
 
-static int join(struct backend *be, real *x, size_t n, double weight)
+int params_join_begin(struct net *n)
 {
-    double *all = mem_alloc(n, sizeof *all);
-    real *own = mem_alloc(n, sizeof *own);
-    int rc = all && own ? be->ops->download(be, own, x, n * sizeof *own) : E_MEM;
-    for (size_t i = 0; !rc && i < n; i++) all[i] = weight * (double)own[i];
-    if (!rc) rc = group_add(be->group, all, n);
-    for (size_t i = 0; !rc && i < n; i++) own[i] = (real)all[i];
-    if (!rc) rc = be->ops->upload(be, x, own, n * sizeof *own);
-    mem_free(own);
-    mem_free(all);
-    return rc;
+    real *own = n->statistics;
+    for (int i = 0; own && i < n->nparam; i++) {
+        const struct param *p = n->param[i];
+        if (!is_statistic(p)) continue;
+        TRY(param_get(p, own));
+        for (size_t k = 0; k < p->count; k++) *own++ *= (real)n->share.rows;
+    }
+    return own ? group_sum_begin(n->be->group, n->statistics, (size_t)(own - n->statistics)) : OK;
 }
 
-int params_join(struct net *n, struct err *e)
+int params_join_end(struct net *n)
 {
-    const double weight = (double)n->share.rows / n->share.all;
-    for (int i = 0; n->be->group && i < n->nparam; i++) {
+    real *sum = n->statistics;
+    for (int i = 0; sum && i < n->nparam; i++) {
         struct param *p = n->param[i];
-        if ((p->flags & (PARAM_STATE | PARAM_UNSAVED)) != PARAM_STATE) continue;
-        TRY(param_explain(p, join(n->be, p->w, p->count, weight), e));
-        if (p->average) TRY(param_explain(p, join(n->be, p->average, p->count, weight), e));
+        if (!is_statistic(p)) continue;
+        for (size_t k = 0; k < p->count; k++) sum[k] = (real)((double)sum[k] / n->share.all);
+        TRY(param_set(p, sum));
+        sum += p->count;
     }
     return OK;
 }

@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "group/group.h"
 #include "net/optim.h"
+#include "net/param.h"
 
 /* Tests only: memory whose life begins at this step of the schedule is filled with NaN, and the gaps between
  * items must be untouched. */
@@ -152,12 +153,16 @@ int run_backward(struct program *p, const struct pass *pass, int sum, struct err
     struct backend *be = p->net->be;
     size_t summed = 0;
     int lowest = 0; /* layers below do not take part */
+    sum = sum && be->group;
     while (lowest < p->n && !p->node[lowest].back) lowest++;
-    for (int i = p->n - 1; i >= lowest; i--) {
-        if (p->node[i].back) TRY(run_layer(p, &p->node[i].l, 1, pass, e));
-        if (sum && be->group) TRY(sum_gradients(p, i, i > lowest, &summed));
+    int rc = sum ? params_join_begin(p->net) : OK;
+    for (int i = p->n - 1; i >= lowest && !rc; i--) {
+        if (p->node[i].back) rc = run_layer(p, &p->node[i].l, 1, pass, e);
+        if (!rc && sum) rc = sum_gradients(p, i, i > lowest, &summed);
     }
-    return sum && be->group ? be->ops->sum->end(be) : OK;
+    int ended = sum ? be->ops->sum->end(be) : OK; /* also after a failure: the memory may be freed soon */
+    if (rc || ended) return rc ? rc : ended;
+    return sum ? params_join_end(p->net) : OK;
 }
 
 /* Is the loss of this layer that of the rows of this process, to be added to that of the others? Layers of

@@ -463,7 +463,6 @@ static int run(struct trainer *t, struct err *e)
         rc = drain(t, e);
         if (!rc) rc = must_end(t, &ending, e); /* what was reported may have been enough */
         due |= ending;
-        if (!rc && due) rc = params_join(t->net, e);
         /* The last update may be the one that overflows, and no later iteration would notice. */
         if (!rc && due) rc = net_check_finite(t->net, e);
         if (rc) return give_up(t, rc, e);

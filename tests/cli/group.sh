@@ -91,6 +91,13 @@ check "validation: all images" grep -q '^validation .* 6 images' out
 "$alone" classifier valid mini.data own.cfg backup/own_last.weights >valid.out 2>err
 check "validation: that of one process" test "$(sed -n 's/^validation 20, .*CE \([0-9.]*\),.*/\1/p' out)" = "$(sed -n 's/.*CE[ =:]*\([0-9.]*\).*/\1/p' valid.out | tail -n 1)"
 
+# Stopped in between, where nothing was due, and resumed: as if nothing had happened.
+train 2 "$alone" own.cfg -threads 1 -set net.valid_every=0
+cp backup/own_final.weights a.weights
+train 2 "$alone" own.cfg -threads 1 -set net.valid_every=0 -set net.max_batches=13
+timeout 120 mpirun -np 2 "$alone" classifier train mini.data own.cfg -threads 1 -resume backup/own_last.state >out 2>err </dev/null
+check "stopped and resumed: the same weights" cmp backup/own_final.weights a.weights
+
 # Resumed by any number of processes.
 for ranks in 0 1 2 3; do
     rm -rf backup
