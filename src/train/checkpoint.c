@@ -125,6 +125,12 @@ static uint64_t hash_run(const struct net *net, const struct data_file *d)
     return hash_bytes(hash, when, sizeof when);
 }
 
+static uint64_t hash_position(const struct net *net, const struct progress *p)
+{
+    uint64_t hash = hash_bytes(hash_bytes(hash_seed, p, sizeof *p), &net->seen, sizeof net->seen);
+    return hash_bytes(hash, &net->ce_average, sizeof net->ce_average);
+}
+
 static int hash_params(const struct net *net, uint64_t *hash, struct err *e)
 {
     size_t most = 0;
@@ -141,27 +147,41 @@ static int hash_params(const struct net *net, uint64_t *hash, struct err *e)
     return rc;
 }
 
-int check_equal(const struct net *net, const struct data_file *d, const struct progress *p, struct err *e)
+enum { RUN, TRAIN, VALID, WEIGHTS, POSITION, SEEN };
+
+/* What each rank has, as hashes: SEEN of each. */
+static int compare(struct group *g, uint64_t *all, struct err *e)
 {
-    struct group *group = net->be->group;
-    struct seen_by_rank {
-        uint64_t run, samples, weights;
-    } *all = mem_alloc((size_t)group_size(group), sizeof *all);
-    const struct seen_by_rank *first = all, *own = all + group_rank(group);
-    int rc = all ? OK : fail(e, E_MEM, "not enough memory");
+    static const char *const others[SEEN] = {
+        [RUN] = "the cfg, the seed, the device or the build is not that of rank 0",
+        [TRAIN] = "the training images are not those of rank 0",
+        [VALID] = "the validation images are not those of rank 0",
+        [WEIGHTS] = "the weights are not those of rank 0, or another kind of processor packs them otherwise "
+                    "(-device ref, or DNNL_MAX_CPU_ISA, makes them alike)",
+        [POSITION] = "the iteration to go on from, or another counter of the state, is not that of rank 0",
+    };
+    const uint64_t *own = all + (size_t)group_rank(g) * SEEN;
+    int i = 0, rc = group_gather(g, all, group_size(g), SEEN * sizeof *all);
+    if (rc) return fail(e, rc, "%s", err_text(rc));
+    while (i < SEEN && own[i] == all[i]) i++;
+    return i == SEEN ? OK : fail(e, E_CFG, "%s", others[i]);
+}
+
+int check_equal(const struct net *net, const struct data_file *d, const struct dataset *valid,
+                const struct progress *p, struct err *e)
+{
+    struct group *g = net->be->group;
+    uint64_t *all = mem_alloc((size_t)group_size(g) * SEEN, sizeof *all);
+    int rc = all ? hash_params(net, &all[group_rank(g) * SEEN + WEIGHTS], e) : net_no_memory(net, e);
+    rc = group_agree(g, rc, e);
     if (!rc) {
-        all[group_rank(group)] = (struct seen_by_rank){ hash_run(net, d), p->samples, 0 };
-        rc = hash_params(net, &all[group_rank(group)].weights, e);
+        uint64_t *own = all + (size_t)group_rank(g) * SEEN;
+        own[RUN] = hash_run(net, d);
+        own[TRAIN] = p->samples;
+        own[VALID] = valid ? hash_samples(valid) : 0;
+        own[POSITION] = hash_position(net, p);
+        rc = group_agree(g, compare(g, all, e), e);
     }
-    if (!rc) rc = group_gather(group, all, group_size(group), sizeof *all);
-    if (!rc && own->run != first->run)
-        rc = fail(e, E_CFG, "the cfg, the seed, the device or the build is not that of rank 0");
-    else if (!rc && own->samples != first->samples)
-        rc = fail(e, E_CFG, "the training images are not those of rank 0");
-    else if (!rc && own->weights != first->weights)
-        rc = fail(e, E_CFG,
-                  "the weights are not those of rank 0, or another kind of processor packs them "
-                  "otherwise (-device ref, or DNNL_MAX_CPU_ISA, makes them alike)");
     mem_free(all);
     return rc;
 }

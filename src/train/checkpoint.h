@@ -34,9 +34,11 @@ int files_check(const struct files *, const char *metrics, struct err *);
  * images; the choice of a holdout. */
 uint64_t hash_samples(const struct dataset *);
 
-/* Of a group: an error unless this process has what rank 0 has: cfg, seed, device, program, images, weights
- * and how they are packed. Else the weights would come apart. */
-int check_equal(const struct net *, const struct data_file *, const struct progress *, struct err *);
+/* Of a group: an error, in all processes, unless each has what rank 0 has: cfg, seed, device, program,
+ * images, weights, how they are packed, and where to go on from. Else the weights would come apart, or the
+ * processes wait for one another for ever. valid may be NULL. */
+int check_equal(const struct net *, const struct data_file *, const struct dataset *valid,
+                const struct progress *, struct err *);
 
 /* The state file: self-contained, so that weights and state of two moments cannot be mixed. `images` is the
  * size of the training set, which the order of samples depends on. */

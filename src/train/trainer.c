@@ -164,7 +164,7 @@ static int start(struct trainer *t, struct err *e)
 static int start_together(struct trainer *t, struct err *e)
 {
     TRY(group_agree(t->group, start(t, e), e));
-    if (t->group && !reached_end(t)) TRY(group_agree(t->group, check_equal(t->net, t->data, &t->p, e), e));
+    if (t->group) TRY(check_equal(t->net, t->data, t->valid, &t->p, e));
     if (!reached_end(t)) report_start(t);
     return OK;
 }

@@ -186,6 +186,21 @@ check "a failure of rank 1: rank 0 says so" grep -q '^darknet: rank 1: .*nothing
 check "a failure of rank 1: one line" test "$(grep -c '^darknet: ' err)" = 1
 timeout 120 mpirun -np 1 "$alone" classifier train mini.data own.cfg : -np 1 "$alone" classifier train mini.data own.cfg -seed 2 >out 2>err </dev/null
 check "another seed: refused" grep -q '^darknet: rank 1: the cfg, the seed, .* not that of rank 0' err
+# What would let one wait for the other for ever, if it were not found at the start.
+odd() { # odd NAME MESSAGE ARGUMENTS OF RANK 0 -- THOSE OF RANK 1
+    local name=$1 message=$2 rank0=()
+    shift 2
+    while [ "$1" != -- ]; do rank0+=("$1") && shift; done
+    timeout -s KILL 30 mpirun -np 1 "$alone" classifier train "${rank0[@]}" : -np 1 "$alone" classifier train "${@:2}" >out 2>err </dev/null
+    check "$name: refused" grep -q "^darknet: rank 1: $message" err
+}
+sed /^valid/d mini.data >blind.data
+odd "no validation" 'the validation images are not those of rank 0' mini.data own.cfg -- blind.data own.cfg
+train 0 "$alone" own.cfg
+cp backup/own_last.state end.state
+cp backup/own_last.weights end.weights
+odd "one is at the end already" 'the weights are not those of rank 0' mini.data own.cfg -resume end.state -- mini.data own.cfg
+odd "one counts from 0" 'the iteration to go on from' mini.data own.cfg end.weights -- mini.data own.cfg end.weights -clear
 train 3 "$alone" own.cfg -set net.batch=4
 check "more processes than rows: refused" grep -q '^darknet: .*mini-batches of 2 images for 3 processes' err
 check "a cfg that is not there: one line" eval 'train 2 "$alone" no.cfg; test "$(grep -c "^darknet: " err)" = 1'
