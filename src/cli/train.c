@@ -280,7 +280,8 @@ int cli_train(const struct cli *c, struct err *e)
     struct group *group = s.group;
     int rc = train(&s, c, e);
     session_close(&s);
-    if (rc < 0 && !group_leads(group)) rc = EXIT_FAILURE; /* rank 0 says why */
+    /* Rank 0 says why, and mpirun would end it before it has, if another failed first. */
+    if (rc < 0 && !group_leads(group) && !group_is_abandoned(group)) rc = OK;
     group_close(group);
     return rc;
 }

@@ -134,6 +134,7 @@ int group_agree(struct group *g, int rc, struct err *e)
     if (rc == E_GROUP || exchange(g, &own, 1)) return lost(e);
     while (failed < g->size && g->each[failed] == 0) failed++;
     if (failed == g->size) return OK;
+    g->agreed = 1;
     const int code = (int)g->each[failed];
     if (failed == g->rank && e) said = *e;
     for (int r = 0; r <= g->size; r++) g->at[r] = r > failed ? sizeof said : 0;
@@ -141,6 +142,15 @@ int group_agree(struct group *g, int rc, struct err *e)
     if (failed == g->rank) return rc;
     return fail(e, code, "rank %d: %s", failed, said.msg[0] ? said.msg : err_text(code));
 }
+
+void group_abandon(struct group *g)
+{
+    if (!g || g->agreed) return;
+    g->abandoned = 1;
+    g->kind->abandon(g);
+}
+
+int group_is_abandoned(const struct group *g) { return g && g->abandoned; }
 
 int group_sum_begin(struct group *g, real *x, size_t n) { return g ? g->kind->sum_begin(g, x, n) : OK; }
 int group_sum_end(struct group *g) { return g ? g->kind->sum_end(g) : OK; }

@@ -29,6 +29,10 @@ struct share group_share(const struct group *, int rows);
 
 /* If rc is an error on any rank, all return that of the first such rank, with its message. */
 int group_agree(struct group *, int rc, struct err *);
+/* After a failure in the midst of what all do together, unless they have agreed on it: this process takes its
+ * leave without waiting for the others, and whoever started them ends them. */
+void group_abandon(struct group *);
+int group_is_abandoned(const struct group *); /* by this process: nobody else can say why */
 /* *value becomes the largest of all ranks. */
 int group_max(struct group *, int *value);
 /* x[i] becomes the sum over the ranks, added in their order. */

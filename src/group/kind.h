@@ -6,7 +6,8 @@
 struct group_kind {
     /* Sets rank, size and self. A group of one is as good as none. */
     int (*open)(struct group *, struct err *);
-    void (*close)(struct group *); /* also after E_GROUP; not after a failed open */
+    void (*close)(struct group *);   /* also after E_GROUP; not after a failed open */
+    void (*abandon)(struct group *); /* close is not to wait for the other ranks */
     /* Rank r has filled in the bytes at[r]..at[r+1]-1 of `all`. */
     int (*gather)(struct group *, void *all, const size_t *at);
     int (*sum_begin)(struct group *, real *x, size_t n);
@@ -17,6 +18,8 @@ struct group {
     const struct group_kind *kind;
     const volatile sig_atomic_t *stop;
     int rank, size;
+    int agreed;    /* on a failure */
+    int abandoned; /* by this rank */
     void *self;
     size_t *at;   /* size + 1 */
     double *each; /* size x capacity: numbers of each rank */

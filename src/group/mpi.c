@@ -195,6 +195,12 @@ static int open(struct group *g, struct err *e)
     return rc;
 }
 
+static void abandon(struct group *g)
+{
+    struct mpi *m = g->self;
+    atomic_store(&m->lost, 1);
+}
+
 /* With a rank lost, MPI_Finalize would wait for it; whoever started this process then ends the others. */
 static void close(struct group *g)
 {
@@ -208,4 +214,4 @@ static void close(struct group *g)
     release(m);
 }
 
-const struct group_kind group_mpi = { open, close, gather, sum_begin, sum_end };
+const struct group_kind group_mpi = { open, close, abandon, gather, sum_begin, sum_end };

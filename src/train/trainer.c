@@ -347,9 +347,13 @@ static int give_up(struct trainer *t, int rc, struct err *e)
         snprintf(kept, sizeof kept, "; the weights saved last by this run are in %.90s", t->files.path[LAST]);
     if (t->leads) metrics_flush(&t->metrics, &ignored);
     if (rc == E_GROUP) return fail(e, rc, "%s%s", cause.msg[0] ? cause.msg : err_text(rc), kept);
-    if (rc != E_NUMBER) return rc;
-    return fail(e, E_NUMBER, "iteration %llu, rate %g: %.200s%s; lower learning_rate or raise burn_in",
-                (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept);
+    if (rc != E_NUMBER) {
+        group_abandon(t->group);
+        return rc;
+    }
+    rc = fail(e, E_NUMBER, "iteration %llu, rate %g: %.200s%s; lower learning_rate or raise burn_in",
+              (unsigned long long)t->p.iteration + 1, rate, cause.msg, kept);
+    return group_agree(t->group, rc, e); /* all have found it */
 }
 
 /* ---- validation ---- */
@@ -410,8 +414,8 @@ static int validate(struct trainer *t, struct err *e)
         .workers = t->o->workers, .top = t->o->top, .seed = t->net->seed, .group = t->group
     };
     struct valid_line l = { .iteration = t->p.iteration, .epoch = epoch_of(t, t->net->seen) };
-    TRY(program_refresh(t->infer, e));
-    TRY(evaluate(t->net, t->infer, t->valid, &o, &l, e));
+    TRY(group_agree(t->group, program_refresh(t->infer, e), e));
+    TRY(group_agree(t->group, evaluate(t->net, t->infer, t->valid, &o, &l, e), e));
     t->valid_seconds = l.seconds;
     keep_best(t, &l);
     if (!t->leads) return OK;
@@ -446,7 +450,7 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
     if (!rc && numbered_due(t) && save_numbered(t, &failed)) note_failed_save(t, &failed);
     if (*ending || rc) {
         int saved = save_at_end(t, rc ? NULL : e);
-        return rc ? rc : saved;
+        return rc ? rc : group_agree(t->group, saved, e);
     }
     if (save_last(t, &failed)) note_failed_save(t, &failed);
     return OK;

@@ -201,6 +201,33 @@ cp backup/own_last.state end.state
 cp backup/own_last.weights end.weights
 odd "one is at the end already" 'the weights are not those of rank 0' mini.data own.cfg -resume end.state -- mini.data own.cfg
 odd "one counts from 0" 'the iteration to go on from' mini.data own.cfg end.weights -- mini.data own.cfg end.weights -clear
+# rank 1 runs out of memory when it alone needs some
+cat >scarce.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+pid_t gettid(void);
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    void *p;
+    if (rank && !strcmp(rank, "1") && gettid() == getpid() && !access("scarce", F_OK)) return NULL;
+    return posix_memalign(&p, alignment, n) ? NULL : p;
+}
+END
+if cc -D_GNU_SOURCE -shared -fPIC -o scarce.so scarce.c; then
+    export LD_PRELOAD=$work/scarce.so
+    begin 3 -set net.valid_every=0
+    start=$SECONDS
+    touch scarce
+    wait $run
+    unset LD_PRELOAD
+    check "no memory in one: the others end within 10 s" test $((SECONDS - start)) -le 10
+    check "no memory in one: it says so" grep -q '^darknet: .*not enough memory' err
+else
+    skip "no memory in one: no cc"
+fi
 train 3 "$alone" own.cfg -set net.batch=4
 check "more processes than rows: refused" grep -q '^darknet: .*mini-batches of 2 images for 3 processes' err
 check "a cfg that is not there: one line" eval 'train 2 "$alone" no.cfg; test "$(grep -c "^darknet: " err)" = 1'
