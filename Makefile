@@ -103,8 +103,10 @@ ALL_CXXFLAGS := -std=c++17 $(filter-out %-prototypes,$(WARN)) $(COMMON) -isystem
 # Kernels on the host.
 ALL_KERNELFLAGS := -std=c++17 $(filter-out %-prototypes -Wpedantic,$(WARN)) -Wno-missing-field-initializers -fno-exceptions \
                    $(COMMON) $(CXXFLAGS)
-MPI_INCLUDE  := $(call on,MPI,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I mpi-c 2>/dev/null)))
-MPI_LIBS     := $(call on,MPI,$(or $(shell pkg-config --libs mpi-c 2>/dev/null),-lmpi))
+ifeq ($(MPI),1)
+MPI_INCLUDE  := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I mpi-c 2>/dev/null))
+MPI_LIBS     := $(or $(shell pkg-config --libs mpi-c 2>/dev/null),-lmpi)
+endif
 CUDA_INCLUDE := -isystem $(CUDNN)/include -isystem $(CUDA)/include
 CUDA_DIRS    := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
 CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \

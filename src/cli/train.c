@@ -35,7 +35,8 @@ static void print_itra(const struct session *s)
         struct pairing_wants w;
         if (!net_layer_wants(net, i, &w) || !w.active) continue;
         int split = w.source == S2_FROM_SPLIT, classes = w.conditional ? net->classes : 1;
-        int second = split ? net->mini / 2 : net->mini, first = split ? net->mini - second : second;
+        int rows = w.alone ? net->share.rows : net->mini;
+        int second = split ? rows / 2 : rows, first = rows - (split ? second : 0);
         printf("[itra] lambda %g, pair=%s: %d rows against %d, %.1f against %.1f per class on average\n",
                w.lambda, s2_source_names[w.source], first, second, (double)first / classes,
                (double)second / classes);
@@ -55,6 +56,7 @@ static int has_batch_norm(struct cfg *cfg)
 static void print_plan(const struct session *s, const char *base)
 {
     const struct net_config *n = &s->net->config;
+    const int normed = n->sync_bn ? s->net->mini : s->net->share.rows;
     printf("%s\n", base);
     printf("Learning Rate: %g, Momentum: %g, Decay: %g\n", n->learning_rate, n->momentum, n->decay);
     printf("%d\n", s->train->n);
@@ -71,10 +73,10 @@ static void print_plan(const struct session *s, const char *base)
     if (s->net->mini * n->subdivisions == 1)
         note(&s->notes, "warning: batch=1 is for predictions: raise it (many published cfgs have that of "
                         "training in a comment)");
-    else if (s->net->mini < 4 && has_batch_norm(s->net->cfg))
-        note(&s->notes,
-             "warning: batch norm over mini-batches of %d is noisy: lower subdivisions or raise batch",
-             s->net->mini);
+    else if (normed < 4 && has_batch_norm(s->net->cfg))
+        note(&s->notes, "warning: batch norm over %s of %d is noisy: lower subdivisions or raise batch%s",
+             normed < s->net->mini ? "shares" : "mini-batches", normed,
+             normed < s->net->mini ? ", or set sync_bn=1" : "");
 }
 
 /* ---- reporting ---- */

@@ -15,22 +15,24 @@ static const struct group_kind *const kinds[] = {
     NULL,
 };
 
-/* What starters of processes tell each of them: Open MPI; MPICH, Intel and Slurm; Slurm and others by PMIx.
- */
-static int is_launched(void)
+/* How many processes were started together, as their starter tells each of them: Open MPI; MPICH, Intel and
+ * Slurm; Slurm by PMIx. 0: others by PMIx do not say. */
+static int launched(void)
 {
-    static const char *const size[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+    static const char *const size[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS" };
+    const int by_pmix = getenv("PMIX_RANK") != NULL;
+    for (size_t i = 0; i < 2 + (size_t)by_pmix; i++) {
         const char *n = getenv(size[i]);
-        if (n) return atoi(n) > 1;
+        if (n) return atoi(n);
     }
-    return getenv("PMIX_RANK") != NULL;
+    return !by_pmix;
 }
 
 int group_open(struct group **out, const volatile sig_atomic_t *stop, struct err *e)
 {
+    const int processes = launched();
     *out = NULL;
-    if (!is_launched()) return OK;
+    if (processes == 1) return OK;
     if (!kinds[0])
         return fail(e, E_ARG, "started as one of several processes, but built without MPI: make MPI=1");
     struct group *g = mem_alloc(1, sizeof *g);
@@ -42,12 +44,16 @@ int group_open(struct group **out, const volatile sig_atomic_t *stop, struct err
         return rc;
     }
     g->at = mem_alloc((size_t)g->size + 1, sizeof *g->at);
-    if (g->at && g->size > 1) {
+    if (!g->at)
+        rc = fail(e, E_MEM, "not enough memory to connect to the other processes");
+    else if (g->size > 1)
         *out = g;
-        return OK;
-    }
-    rc = g->at ? OK : fail(e, E_MEM, "not enough memory to connect to the other processes");
-    group_close(g);
+    else if (processes > 1)
+        rc = fail(e, E_ARG,
+                  "started as one of %d processes, but MPI finds none of the others: start them by the "
+                  "mpirun of the MPI that this program was built with",
+                  processes);
+    if (!*out) group_close(g);
     return rc;
 }
 

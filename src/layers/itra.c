@@ -176,6 +176,7 @@ static void wants(const struct layer *l, struct pairing_wants *w)
                                  .source = (enum s2_source)s->pair,
                                  .by_class = s->match,
                                  .gradient_first = gradient_first(s),
+                                 .alone = !s->sync,
                                  .every = s->every,
                                  .conditional = s->conditional,
                                  .present = s->average,

@@ -138,6 +138,7 @@ struct pairing_wants {
     enum s2_source source;
     int by_class;       /* S2 row by row of the classes of S1 */
     int gradient_first; /* S2 gets no gradient from this layer */
+    int alone;          /* each process matches its own rows */
     int every;          /* on every k-th iteration */
     int conditional;    /* rows are matched with rows of their class */
     int present;        /* the mean is over the classes that both mini-batches have */

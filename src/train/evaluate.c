@@ -77,7 +77,7 @@ static int evaluation_open(struct evaluation *v, struct err *e)
     if (!v->share.rows) return OK;
     l.only = v->own;
     l.only_n = v->share.rows;
-    return loader_open(&v->loader, v->data, &l, &v->net->notes, e);
+    return loader_open(&v->loader, v->data, &l, v->o->notes ? v->o->notes : &v->net->notes, e);
 }
 
 static void evaluation_close(struct evaluation *v)

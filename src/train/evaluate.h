@@ -25,6 +25,7 @@ struct eval_options {
     uint64_t seed;
     const int *only; /* these samples only, in this order; NULL: all */
     int only_n;
+    const struct notes *notes; /* for what the loader says of images; NULL: the net's */
     struct group *group; /* whose processes each take a share of them, and all get the results; or NULL */
     int (*per_image)(void *ctx, int sample, int label, const float *prob, int classes, struct err *);
     /* Sees the features the program keeps of every readable image, in order; may be NULL. */

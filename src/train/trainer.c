@@ -410,9 +410,11 @@ static void keep_best(struct trainer *t, struct valid_line *l)
 
 static int validate(struct trainer *t, struct err *e)
 {
-    struct eval_options o = {
-        .workers = t->o->workers, .top = t->o->top, .seed = t->net->seed, .group = t->group
-    };
+    struct eval_options o = { .workers = t->o->workers,
+                              .top = t->o->top,
+                              .seed = t->net->seed,
+                              .notes = t->o->notes,
+                              .group = t->group };
     struct valid_line l = { .iteration = t->p.iteration, .epoch = epoch_of(t, t->net->seen) };
     TRY(group_agree(t->group, program_refresh(t->infer, e), e));
     TRY(group_agree(t->group, evaluate(t->net, t->infer, t->valid, &o, &l, e), e));

@@ -11,6 +11,8 @@ if [ ! -x "$alone" ] || ! command -v mpirun >/dev/null; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
 make_data
+PMI_SIZE=4 "$alone" classifier train mini.data no.cfg >out 2>err
+check "started by another MPI's mpirun: said" grep -q '^darknet: started as one of 4 processes, but MPI finds none of the others' err
 # A net with all that depends on which rows a process has: batch norm in two halves, dropout, blocks of it, crops.
 net() { # net FILE [ITRA LINES]
     make_cfg "$@"
@@ -87,6 +89,7 @@ cp out a.out
 train 2 "$alone" own.cfg -threads 1 -workers 3
 check "as many processes: the same weights" cmp backup/own_last.weights a.weights
 check "as many processes: the same state" cmp backup/own_last.state a.state
+check "batch norm of few rows each: said" grep -q '^warning: batch norm over shares of 3 is noisy: .* sync_bn=1' err
 check "validation: all images" grep -q '^validation .* 6 images' out
 "$alone" classifier valid mini.data own.cfg backup/own_last.weights >valid.out 2>err
 check "validation: that of one process" test "$(sed -n 's/^validation 20, .*CE \([0-9.]*\),.*/\1/p' out)" = "$(sed -n 's/.*CE[ =:]*\([0-9.]*\).*/\1/p' valid.out | tail -n 1)"
@@ -177,6 +180,14 @@ END
 rm -rf backup
 timeout 120 mpirun -np 2 sh limited.sh "$alone" classifier train mini.data own.cfg -threads 1 >out 2>err </dev/null
 check "no room for rank 0: one line" test "$(grep -c '^darknet: .*cannot be written' err)" = 1
+
+# one that only rank 1 sees, in validation
+printf 'P6 not' >bad_cow.ppm
+{ head -n 5 valid.list; echo "$work/bad_cow.ppm"; } >flawed.list
+sed "s,^valid.*,valid = flawed.list," mini.data >flawed.data
+rm -rf backup
+timeout 120 mpirun -np 2 "$alone" classifier train flawed.data own.cfg -set net.max_batches=1 >out 2>err </dev/null
+check "an image that only rank 1 validates: named" grep -q 'bad_cow.ppm: .*counts as wrong' err
 
 # images that only rank 1 cannot read
 sed 's/valid.list/nothing.list/' mini.data >other.data
