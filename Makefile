@@ -74,7 +74,7 @@ LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/api/*.c src/backend/*.c src/layers/*.c) \
             $(foreach b,$(BACKENDS),$(wildcard src/backend/$(b)/*.c src/backend/$(b)/*.cu)) \
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)) \
-            src/group/exchange.c $(CONNECTIONS:%=src/group/%.c))
+            $(wildcard src/group/exchange.c) $(CONNECTIONS:%=src/group/%.c))
 # On a machine without a GPU, stand-ins for the GPU's libraries: tests/shim/x.c for src/backend/cuda/x*.c.
 SHIM     := $(call on_host,$(wildcard tests/shim/*.c))
 SRC      := $(filter-out $(foreach s,$(SHIM:tests/shim/%.c=%),$(wildcard src/backend/cuda/$(s)*.c)),$(SRC)) $(SHIM)

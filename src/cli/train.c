@@ -245,7 +245,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
 {
     char base[NAME_MAX + 1];
     struct console here = { 0 };
-    const struct notes notes = group_leads(s->group) ? s->notes : console_notes(&here);
+    const struct notes elsewhere = console_notes(&here); /* of a process that says nothing else */
     TRY(group_agree(s->group, prepare(s, c, base, e), e));
     struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
@@ -258,7 +258,7 @@ static int train(struct session *s, const struct cli *c, struct err *e)
                                .metrics = c->metrics,
                                .workers = session_workers(s),
                                .top = session_top(s),
-                               .notes = &notes,
+                               .notes = group_leads(s->group) ? NULL : &elsewhere,
                                .programs = &s->training,
                                .stop = &stop_signal };
     stop_on_signals();
