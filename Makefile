@@ -3,6 +3,7 @@
 #      [CUDA=/usr/local/cuda] [CUDNN=$CUDA] [CUDA_ARCH=all-major]     with GPU=1 (GPU=host: its kernels on the host, for tests)
 #      [TURBOJPEG=0|1] [OPENCV=0|1]      who decodes JPEG; JPEG, PNG and videos; stb_image does what is left
 #      [MPI=0|1]             training by several processes: mpirun -np N ./darknet classifier train ...
+#      [NCCL=0|1] [NCCL_ROOT=DIR]        with GPU=1 and MPI=1, each on a GPU of its own; DIR/include and DIR/lib
 # make lib          libdarknet-itra, static and shared, in build/<variant>/: include/darknet.h (for Python: pip install .)
 # make install [PREFIX=/usr/local] [DESTDIR=] [LIBDIR=$PREFIX/lib]
 #                   program, libraries, headers, cfgs and data files; with the options they were built with
@@ -30,6 +31,8 @@ COVERAGE ?= 0
 OPENCV ?= 0
 TURBOJPEG ?= 0
 MPI ?= 0
+NCCL ?= 0
+NCCL_ROOT ?= $(wildcard build/nccl)
 OPENCV_INCLUDE ?= /usr/include/opencv4
 CFLAGS ?=
 PREFIX ?= /usr/local
@@ -42,7 +45,7 @@ DOCDIR  ?= $(PREFIX)/share/doc/darknet-itra
 comma := ,
 refuse = $(error $(1)=$($(1)): expected $(2))
 $(if $(filter-out 0 1 host,$(GPU)),$(call refuse,GPU,0$(comma) 1 or host))
-$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG MPI,$(if $(filter-out 0 1,$($(v))),$(call refuse,$(v),0 or 1)))
+$(foreach v,ONEDNN DOUBLE DEBUG WERROR COVERAGE OPENCV TURBOJPEG MPI NCCL,$(if $(filter-out 0 1,$($(v))),$(call refuse,$(v),0 or 1)))
 
 ifeq ($(DOUBLE),1)
 override ONEDNN := 0
@@ -51,6 +54,7 @@ endif
 ifeq ($(GPU),host)
 override ONEDNN := 0
 endif
+$(if $(filter 1,$(NCCL)),$(if $(filter 0,$(MPI) $(GPU)),$(error NCCL=1: expected GPU=1 and MPI=1 beside it$(comma) and not DOUBLE=1)))
 
 # ---- nothing below needs changing for an ordinary build ------------------------------------------------------------
 
@@ -58,7 +62,7 @@ on      = $(if $(filter 1,$($(1))),$(2))
 on_host = $(if $(filter host,$(GPU)),$(1))
 
 VARIANT := $(if $(filter 1,$(DOUBLE)),double,float)$(call on,GPU,-cuda)$(call on_host,-shim)$(if $(filter 0,$(ONEDNN)),-ref,$(if $(ONEDNN_ROOT),-onednn))
-VARIANT := $(VARIANT)$(call on,TURBOJPEG,-turbojpeg)$(call on,OPENCV,-opencv)$(call on,MPI,-mpi)
+VARIANT := $(VARIANT)$(call on,TURBOJPEG,-turbojpeg)$(call on,OPENCV,-opencv)$(call on,MPI,-mpi)$(call on,NCCL,-nccl)
 VARIANT := $(VARIANT)$(call on,DEBUG,-debug)$(call on,COVERAGE,-coverage)$(if $(SAN),-$(SAN))
 B       := build/$(VARIANT)
 
@@ -68,7 +72,8 @@ CONNECTIONS := $(call on,MPI,mpi)
 # The operations are the headers in src/backend/ops. Each is done by the file of its name in the backend's folder; where the cpu
 # backend has none, by ref's, which computes in the same memory.
 OPERATIONS := $(sort $(patsubst src/backend/ops/%.h,%,$(wildcard src/backend/ops/*.h)))
-has         = $(wildcard src/backend/$(1)/$(2).c src/backend/$(1)/$(2).cu)
+LEFT_OUT   := $(if $(filter 0,$(NCCL)),src/backend/cuda/sum.c tests/shim/nccl.c)
+has         = $(filter-out $(LEFT_OUT),$(wildcard src/backend/$(1)/$(2).c src/backend/$(1)/$(2).cu))
 provider    = $(if $(call has,$(1),$(2)),$(1),$(if $(filter cpu,$(1)),$(if $(call has,ref,$(2)),ref)))
 LAYERS   := $(sort $(patsubst src/layers/%.c,%,$(wildcard src/layers/*.c)))
 SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.c src/api/*.c src/backend/*.c src/layers/*.c) \
@@ -76,8 +81,8 @@ SRC      := $(sort $(wildcard src/core/*.c src/net/*.c src/data/*.c src/train/*.
             $(foreach d,$(DECODERS),$(wildcard src/data/decoders/$(d).c*)) \
             $(wildcard src/group/exchange.c) $(CONNECTIONS:%=src/group/%.c))
 # On a machine without a GPU, stand-ins for the GPU's libraries: tests/shim/x.c for src/backend/cuda/x*.c.
-SHIM     := $(call on_host,$(wildcard tests/shim/*.c))
-SRC      := $(filter-out $(foreach s,$(SHIM:tests/shim/%.c=%),$(wildcard src/backend/cuda/$(s)*.c)),$(SRC)) $(SHIM)
+SHIM     := $(call on_host,$(filter-out $(LEFT_OUT),$(wildcard tests/shim/*.c)))
+SRC      := $(filter-out $(LEFT_OUT) $(foreach s,$(SHIM:tests/shim/%.c=%),$(wildcard src/backend/cuda/$(s)*.c)),$(SRC)) $(SHIM)
 APP      := $(sort $(wildcard src/*.c src/cli/*.c))
 LIB_OBJ  := $(addprefix $(B)/,$(patsubst %.c,%.o,$(patsubst %.cpp,%.o,$(SRC:.cu=.cu.o))))
 APP_OBJ  := $(APP:%.c=$(B)/%.o)
@@ -107,14 +112,17 @@ ifeq ($(MPI),1)
 MPI_INCLUDE  := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I mpi-c 2>/dev/null))
 MPI_LIBS     := $(or $(shell pkg-config --libs mpi-c 2>/dev/null),-lmpi)
 endif
-CUDA_INCLUDE := -isystem $(CUDNN)/include -isystem $(CUDA)/include
+NCCL_INCLUDE := $(call on,NCCL,$(if $(filter host,$(GPU)),-Itests/shim,$(NCCL_ROOT:%=-isystem %/include)))
+CUDA_INCLUDE := $(NCCL_INCLUDE) -isystem $(CUDNN)/include -isystem $(CUDA)/include
 CUDA_DIRS    := $(sort $(wildcard $(CUDNN)/lib64 $(CUDNN)/lib $(CUDA)/lib64 $(CUDA)/lib))
 CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ldl -lrt -lstdc++ \
                 $(CUDA_DIRS:%=-Wl$(comma)-rpath$(comma)%)
+NCCL_DIRS    := $(abspath $(wildcard $(NCCL_ROOT:%=%/lib)))
+NCCL_LIBS    := $(call on,NCCL,$(NCCL_DIRS:%=-L%) -l:libnccl.so.2 $(NCCL_DIRS:%=-Wl$(comma)-rpath$(comma)%))
 NVCC         := $(CUDA)/bin/nvcc
 NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
                 -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
-LDLIBS := $(call on,GPU,$(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
+LDLIBS := $(call on,GPU,$(NCCL_LIBS) $(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
           $(call on,TURBOJPEG,-lturbojpeg) $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
           $(MPI_LIBS) -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 link    = $(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
@@ -195,6 +203,7 @@ $(B)/headers: $(B)/compile.flags $(TOOLKIT)
 	$(call need,$(CC) $(CFLAGS) $(ONEDNN_INCLUDE) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))
 	$(call need,$(CC) $(CFLAGS) -x c,stb/stb_image.h zlib.h,run scripts/deps.sh build)
 	$(call need,$(CC) $(CFLAGS) $(MPI_INCLUDE) -x c,$(call on,MPI,mpi.h),run scripts/deps.sh mpi)
+	$(call need,$(CC) $(CFLAGS) $(CUDA_INCLUDE) -x c,$(call on,GPU,$(call on,NCCL,nccl.h)),run scripts/deps.sh nccl or give its folder$(comma) NCCL_ROOT=DIR)
 	$(call need,$(CC) $(CFLAGS) -x c,$(call on,TURBOJPEG,turbojpeg.h),run scripts/deps.sh turbojpeg)
 	$(call need,$(CXX) $(CXXFLAGS) -x c++ -isystem $(OPENCV_INCLUDE),$(call on,OPENCV,opencv2/imgcodecs.hpp opencv2/videoio.hpp),run scripts/deps.sh opencv)
 	@touch $@
@@ -216,7 +225,8 @@ $(B)/%.cu.o: %.cu $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_KERNELFLAGS) -c -o $@ -x c++ $<
 endif
-$(B)/src/group/mpi.o: ALL_CFLAGS += $(MPI_INCLUDE)
+$(B)/src/backend/cuda/sum.o: ALL_CFLAGS += $(NCCL_INCLUDE)
+$(B)/src/group/mpi.o $(B)/tests/shim/nccl.o: ALL_CFLAGS += $(MPI_INCLUDE)
 ifeq ($(TURBOJPEG),1) # the library itself does not tell
 $(B)/src/data/decoders/turbojpeg.o: ALL_CFLAGS += -DTURBOJPEG_RELEASE='"$(shell pkg-config --modversion libturbojpeg 2>/dev/null)"'
 endif
@@ -295,8 +305,9 @@ $(B)/tests/device/%: $(B)/tests/device/%.o $(B)/link.flags
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 ifeq ($(GPU),1) # the build for GPUs: what needs one is skipped where there is none
 test:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test mpi nccl
 	@$(MAKE) -j$(JOBS) --no-print-directory check-device lib
+	@$(MAKE) -j$(JOBS) --no-print-directory MPI=1 NCCL=1 CUDA_ARCH=sm_90 build/float-cuda-mpi-nccl/darknet
 	@tests/all.sh gpu
 else ifneq ($(ONEDNN_ROOT),) # another oneDNN: what computes with it
 test:
@@ -315,6 +326,7 @@ test:
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 TURBOJPEG=1 check-images
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined ONEDNN=0 OPENCV=1 check-images
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined GPU=host check-device
+	@$(MAKE) -j$(JOBS) --no-print-directory GPU=host MPI=1 NCCL=1 build/float-shim-ref-mpi-nccl/darknet
 	@scripts/lint.sh
 	@tests/all.sh
 endif

@@ -2,9 +2,13 @@
 # Installs the Debian packages that a target needs, and nothing else. Usage: scripts/deps.sh SET..., as in `packages` below.
 # Asks nothing; needs root or sudo only when something is missing. What a system may lack and the tests do without, they skip:
 # `optional`. From Python's registry come onednn3, oneDNN 3 in build/onednn3 for a system whose package is oneDNN 2 (make
-# ONEDNN_ROOT=build/onednn3), rivals, today's PyTorch in build/torch for make bench, and export, in build/export, what
-# tests/cli/export.sh compares exported nets with: onnxruntime and torchvision.
+# ONEDNN_ROOT=build/onednn3), nccl, NCCL in build/nccl where CUDA (CUDA=/usr/local/cuda) comes without, rivals, today's PyTorch in
+# build/torch for make bench, and export, in build/export, what tests/cli/export.sh compares exported nets with: onnxruntime and
+# torchvision.
 set -eu
+
+cuda=${CUDA:-/usr/local/cuda}
+has_nccl() { echo '#include <nccl.h>' | cc -E -isystem "$cuda/include" - >/dev/null 2>&1; }
 
 packages() {
     case $1 in
@@ -16,11 +20,12 @@ packages() {
     bench) echo libdnnl-dev libstb-dev zlib1g-dev darknet python3-torch ;;
     turbojpeg) echo libturbojpeg0-dev pkg-config ;;
     mpi) echo libopenmpi-dev openmpi-bin pkg-config ;;
+    nccl) has_nccl || echo python3-venv ;;
     opencv) echo libopencv-imgcodecs-dev libopencv-videoio-dev g++ ;;
     onednn3 | export) echo python3-venv ;;
     figures) echo python3-matplotlib python3-sklearn ;;
     *)
-        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv, mpi, figures, onednn3, rivals or export" >&2
+        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv, mpi, nccl, figures, onednn3, rivals or export" >&2
         exit 1
         ;;
     esac
@@ -83,8 +88,16 @@ wheels() {
     quietly "$*" "$folder.new/bin/pip" install -q "$@"
     mv "$folder.new" "$folder"
 }
+nccl() { # the wheel for the CUDA that is here, with its header and library where make looks for them
+    release=$("$cuda/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\).*/\1/p')
+    wheels nccl "nvidia-nccl-cu${release:-12}"
+    for file in include/nccl.h lib/libnccl.so.2; do
+        ln -sf "$PWD"/build/nccl/lib/python3*/site-packages/nvidia/nccl/$file build/nccl/$file
+    done
+}
 for s in "$@"; do
     case $s in
+    nccl) has_nccl || nccl ;;
     onednn3) wheels onednn3 onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0 ;;
     rivals) wheels torch torch numpy ;;
     export) wheels export numpy onnx onnxruntime safetensors torch torchvision ;;

@@ -16,7 +16,7 @@ code() { # code PATTERN: the lines that have it outside comments, and outside st
     grep -rniE "$1" src --include='*.[ch]*' | sed 's|/\*.*||; /#include/!s|"[^"]*"||g' | grep -v '^[^ ]*: \*' |
         grep -iE "^[^:]*:[0-9]*:.*$1"
 }
-code '\b(dnnl|onednn|cuda|cudnn|cublas)[a-z_]*\b' | grep -v '^src/backend/\(cpu\|cuda\)/\|^src/compat/.* cuda_set_device(' >"$found"
+code '\b(dnnl|onednn|cuda|cudnn|cublas|nccl)[a-z_]*\b' | grep -v '^src/backend/\(cpu\|cuda\)/\|^src/compat/.* cuda_set_device(' >"$found"
 breach 'vendor words belong to src/backend/<name>/' <"$found"
 code '\bMPI_[A-Za-z]|mpi\.h' | grep -v '^src/group/mpi\.c' >"$found"
 breach 'MPI belongs to src/group/mpi.c' <"$found"

@@ -23,6 +23,7 @@ orders() { # the operations of cuda, with the threads of a block in several orde
     done
 }
 
+export GPU_GROUP=$PWD/build/float-shim-ref-mpi-nccl/darknet
 export MPI_DARKNET=$PWD/build/float-mpi/darknet MPI_DOUBLE=$PWD/build/double-ref-mpi/darknet
 export DARKNET=$PWD/$float/darknet GPU_HOST=$PWD/$shim/darknet OPENCV_DARKNET=$PWD/$opencv/darknet
 # Vectors of 64 bytes lie askew in the stack frames that gcc 13 and 14 make for detect_stack_use_after_return (its bug 110027).
@@ -53,7 +54,7 @@ exec tests/run.sh \
     $tsan/tests/unit/loader \
     $(for v in $turbojpeg $opencv; do for t in image decoders; do echo $v/tests/unit/$t; done; done) \
     $float/tests/layers/parity $float/tests/train/cfgs \
-    tests/device/dry.sh $(programs $shim cuda) $(orders) tests/cuda/train.sh tests/cuda/nets.py \
+    tests/device/dry.sh $(programs $shim cuda) $(orders) tests/cuda/train.sh tests/cuda/group.sh tests/cuda/nets.py \
     $double/tests/torch/replay $float/tests/torch/replay \
     tests/golden/run.sh tests/golden/vectors.sh \
     tests/make.sh tests/cli/*.sh tests/api/*.sh tests/python/*.sh

@@ -86,6 +86,9 @@ done
 check "the soname" grep -q "soname: \[libdarknet-itra.so.${version%%.*}\]" <(readelf -d "$installed/lib/libdarknet-itra.so.${version%%.*}")
 check "pkg-config's file has the PREFIX and the version" eval \
     'grep -qx "prefix=$prefix" "$installed/lib/pkgconfig/darknet-itra.pc" && grep -qx "Version: $version" "$installed/lib/pkgconfig/darknet-itra.pc"'
+for options in "" MPI=1 GPU=host "GPU=host MPI=1 DOUBLE=1"; do
+    check "NCCL=1 ${options:-alone}: refused" grep -q 'NCCL=1: expected GPU=1 and MPI=1 beside it' <(make NCCL=1 $options 2>&1)
+done
 check "a build for tests is refused" grep -q 'GPU=host is a build for tests' <(make install GPU=host PREFIX="$work/none" 2>&1)
 for file in cfg/demo.cfg data/fmnist.data data/fmnist.names scripts/get-cifar10.sh scripts/get.inc; do
     check "$file" test -s "$share/$file"

@@ -285,12 +285,12 @@ static int choose_device(struct cli *c, struct err *e)
     if (c->nogpu && c->device && !names_cpu(c->device))
         return fail(e, E_ARG, "-nogpu contradicts -device %.60s: give one of them", c->device);
     if (c->nogpu && !c->device) c->device = first_backend(0)->name;
+    if (c->nogpu) c->gpus = NULL;
     if (c->nogpu) return OK;
-    if (c->gpus)
-        return fail(e, E_DEVICE, "-gpus %.60s: a run uses one GPU for now: give one number", c->gpus);
-    if (c->gpu && c->device)
-        return fail(e, E_ARG, "-device %.60s contradicts -i and -gpus (GPU %d): give one of them", c->device,
-                    c->gpu - 1);
+    if (c->gpu && c->gpus)
+        return fail(e, E_ARG, "-gpus %.60s contradicts GPU %d: give one of them", c->gpus, c->gpu - 1);
+    if ((c->gpu || c->gpus) && c->device)
+        return fail(e, E_ARG, "-device %.60s contradicts -i and -gpus: give one of them", c->device);
     if (!c->gpu) return OK;
     snprintf(c->gpu_device, sizeof c->gpu_device, "%s:%d", first_backend(1)->name, c->gpu - 1);
     c->device = c->gpu_device;

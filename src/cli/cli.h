@@ -40,7 +40,7 @@ struct cli {
     const char *device;    /* as given, or what -i and -nogpu mean; NULL: the first one built in */
     const char *precision; /* NULL: as the cfg says */
     int gpu;               /* 1 + what -i or -gpus gives; 0: neither */
-    const char *gpus;      /* -gpus, where it names several; or NULL */
+    const char *gpus;      /* -gpus, where it names several, one for each process; or NULL */
     int nogpu, deterministic, eager, clear, finetune, verbose, letterbox, center;
     char gpu_device[24];
     int top;          /* 0: as the data file says */

@@ -1,16 +1,52 @@
 /* What several commands open. */
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "group/group.h"
 #include "train/trainer.h"
+
+/* The number of -gpus that belongs to this process, among those of its machine. */
+static int choose_listed(const struct session *s, const char **number, struct err *e)
+{
+    const char *list = s->cli->gpus;
+    const int rank = group_local_rank(s->group);
+    if (!s->group)
+        return fail(e, E_DEVICE,
+                    "-gpus %.60s: a process uses one GPU: give one number, or start one for each: mpirun -np "
+                    "N %.60s classifier train ...",
+                    list, s->cli->program);
+    *number = list;
+    for (int i = 0; i < rank && *number; i++)
+        if ((*number = strchr(*number, ','))) ++*number;
+    if (*number && isdigit((unsigned char)**number)) return OK;
+    return fail(e, E_DEVICE,
+                "-gpus %.60s: process %d of this machine, from 0 on, has none: name one for each", list,
+                rank);
+}
+
+/* Several processes of a machine take a GPU each. */
+static int open_backend(struct session *s, struct err *e)
+{
+    const struct cli *c = s->cli;
+    const struct backend_ops *first = backend_at(0);
+    const char *number = NULL, *device = c->device ? c->device : first->name;
+    char gpu[24] = "";
+    if (c->gpus) TRY(choose_listed(s, &number, e));
+    if (number)
+        snprintf(gpu, sizeof gpu, "%s:%.*s", first->name, (int)strcspn(number, ","), number);
+    else if (s->group && first->gpu && !strcmp(device, first->name))
+        snprintf(gpu, sizeof gpu, "%s:%d", first->name, group_local_rank(s->group));
+    return backend_open(&s->be, *gpu ? gpu : device, c->threads, e);
+}
 
 static int open_net(struct session *s, const char *path, struct err *e)
 {
     const struct cli *c = s->cli;
     struct cfg *cfg;
     TRY(net_read_cfg(&cfg, path, c->set, c->precision, e));
-    int rc = backend_open(&s->be, c->device ? c->device : backend_at(0)->name, c->threads, e);
+    int rc = open_backend(s, e);
     if (rc) {
         cfg_free(cfg);
         return rc;

@@ -281,6 +281,7 @@ int cli_train(const struct cli *c, struct err *e)
     TRY(group_open(&s.group, &stop_signal, e));
     struct group *group = s.group;
     int rc = train(&s, c, e);
+    if (group) stop_on_signals(); /* mpirun ends the others once one has failed, and rank 0 is to say why */
     session_close(&s);
     /* Rank 0 says why, and mpirun would end it before it has, if another failed first. */
     if (rc < 0 && !group_leads(group) && !group_is_abandoned(group)) rc = OK;

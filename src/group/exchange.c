@@ -68,6 +68,7 @@ void group_close(struct group *g)
 
 int group_rank(const struct group *g) { return g ? g->rank : 0; }
 int group_size(const struct group *g) { return g ? g->size : 1; }
+int group_local_rank(const struct group *g) { return g ? g->local_rank : 0; }
 
 /* The first row of a rank. */
 static int first_row(const struct group *g, int rank, int rows)
@@ -75,11 +76,13 @@ static int first_row(const struct group *g, int rank, int rows)
     return (int)((long long)rows * rank / group_size(g));
 }
 
-struct share group_share(const struct group *g, int rows)
+struct share group_share_of(const struct group *g, int rank, int rows)
 {
-    int first = first_row(g, group_rank(g), rows);
-    return (struct share){ first, first_row(g, group_rank(g) + 1, rows) - first, rows };
+    int first = first_row(g, rank, rows);
+    return (struct share){ first, first_row(g, rank + 1, rows) - first, rows };
 }
+
+struct share group_share(const struct group *g, int rows) { return group_share_of(g, group_rank(g), rows); }
 
 int group_gather(struct group *g, void *rows, int n, size_t bytes)
 {

@@ -13,6 +13,10 @@
 #include "core/real.h"
 #include "core/share.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct group;
 
 /* NULL in *group for a process that was started alone. Started as one of several by a program built without
@@ -24,8 +28,11 @@ int group_rank(const struct group *);
 int group_size(const struct group *); /* of NULL: 1 */
 /* Does this rank speak for all: log, save, validate? */
 static inline int group_leads(const struct group *g) { return !group_rank(g); }
-/* The rows of this rank, of `rows`: 0 of them if there are fewer than ranks. */
-struct share group_share(const struct group *, int rows);
+/* The number of this process among those of its machine, from 0. */
+int group_local_rank(const struct group *);
+/* The rows of a rank, of `rows`: 0 of them if there are fewer than ranks. */
+struct share group_share_of(const struct group *, int rank, int rows);
+struct share group_share(const struct group *, int rows); /* of this one */
 
 /* If rc is an error on any rank, all return that of the first such rank, with its message. */
 int group_agree(struct group *, int rc, struct err *);
@@ -47,4 +54,7 @@ int group_gather_counted(struct group *, void *rows, const int *count, size_t by
 int group_sum_begin(struct group *, real *x, size_t n);
 int group_sum_end(struct group *);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,7 +4,7 @@
 #include "group/group.h"
 
 struct group_kind {
-    /* Sets rank, size and self. A group of one is as good as none. */
+    /* Sets rank, size, local_rank and self. A group of one is as good as none. */
     int (*open)(struct group *, struct err *);
     void (*close)(struct group *);   /* also after E_GROUP; not after a failed open */
     void (*abandon)(struct group *); /* close is not to wait for the other ranks */
@@ -17,7 +17,7 @@ struct group_kind {
 struct group {
     const struct group_kind *kind;
     const volatile sig_atomic_t *stop;
-    int rank, size;
+    int rank, size, local_rank;
     int agreed;    /* on a failure */
     int abandoned; /* by this rank */
     void *self;

@@ -177,6 +177,16 @@ static void release(struct mpi *m)
     mem_free(m);
 }
 
+static int local_rank(MPI_Comm all)
+{
+    MPI_Comm machine;
+    int rank;
+    MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_rank(machine, &rank);
+    MPI_Comm_free(&machine);
+    return rank;
+}
+
 static int open(struct group *g, struct err *e)
 {
     struct mpi *m = g->self = mem_alloc(1, sizeof *m);
@@ -188,6 +198,7 @@ static int open(struct group *g, struct err *e)
     }
     MPI_Comm_rank(m->exchanges, &g->rank);
     MPI_Comm_size(m->exchanges, &g->size);
+    g->local_rank = local_rank(m->exchanges);
     rc = start(g, e);
     if (!rc) return OK;
     release(m);

@@ -92,6 +92,8 @@ int run_forward(struct program *, const struct pass *, int check, struct err *);
 /* sum: the gradients of parameters become their sums over all processes, as they are computed, and running
  * statistics their means. */
 int run_backward(struct program *, const struct pass *, int sum, struct err *);
+/* After run_forward in training: losses in backend memory become those of the rows of all processes. */
+int run_add_losses(struct program *);
 /* Reads the losses of a pass with labels, and their weights, into the layers: from `kept`, the record that
  * the device kept of them, or (NULL) from where forward left them, which waits for the device. */
 int run_read_losses(struct program *, const struct pass *, const double *kept);

@@ -172,6 +172,14 @@ static int adds_up(const struct program *p, const struct layer *l)
     return p->desc.train && (l->ops->flags & (LAYER_LOSS | LAYER_TRAIN_ONLY)) == LAYER_LOSS;
 }
 
+int run_add_losses(struct program *p)
+{
+    struct backend *be = p->net->be;
+    for (struct layer *l = NULL; be->group && (l = next_active(p, l));)
+        if (l->loss_sum && adds_up(p, l)) TRY(be->ops->sum->add(be, l->loss_sum->data, 1));
+    return OK;
+}
+
 int run_read_losses(struct program *p, const struct pass *pass, const double *kept)
 {
     struct backend *be = p->net->be;
@@ -181,7 +189,7 @@ int run_read_losses(struct program *p, const struct pass *pass, const double *ke
             l->loss = *kept++;
         else if (l->loss_sum)
             TRY(be->ops->download(be, &l->loss, l->loss_sum->data, sizeof l->loss));
-        if (adds_up(p, l)) TRY(group_add(be->group, &l->loss, 1));
+        if (!l->loss_sum && adds_up(p, l)) TRY(group_add(be->group, &l->loss, 1));
         if (!l->loss_sum) continue;
         if (l->ops->finish_loss)
             TRY(l->ops->finish_loss(l, pass->err));

@@ -1,5 +1,6 @@
 #include "step.h"
 #include <math.h>
+#include "backend/ops/sum.h"
 #include "backend/scalar.h"
 #include "core/mem.h"
 #include "group/group.h"
@@ -15,7 +16,11 @@ static int check_group(const struct net *n, struct err *e)
                     "%s: mini-batches of %d images for %d processes: raise batch or lower subdivisions",
                     n->cfg->path, n->mini, size);
     if (size > 1 && !n->be->ops->sum)
-        return fail(e, E_DEVICE, "%s: no training by several processes on this device", n->be->title);
+        return fail(
+            e, E_DEVICE,
+            "%s: several processes train on GPUs in builds with NCCL=1 (make GPU=1 MPI=1 NCCL=1), or on "
+            "CPUs with -nogpu",
+            n->be->title);
     return OK;
 }
 
@@ -27,6 +32,12 @@ int step_open(struct step_programs *p, struct net *n, struct err *e)
     if (!p->plain && !p->paired) config_note_training(&n->config, n->cfg->path, &n->notes);
     if (!p->plain && (!n->pair_loader || n->wants.every > 1)) TRY(program_open(&p->plain, n, &plain, e));
     return n->pair_loader && !p->paired ? program_open(&p->paired, n, &paired, e) : OK;
+}
+
+int step_connect(struct net *n, struct err *e)
+{
+    const struct sum_ops *sum = n->be->ops->sum;
+    return group_size(n->be->group) > 1 && sum->open ? sum->open(n->be, e) : OK;
 }
 
 void step_close(struct step_programs *p)
@@ -85,6 +96,7 @@ static int check_losses(struct program *p, const struct step *s, const struct pa
 static int compute(struct program *p, const struct step *s, const struct pass *pass, struct err *e)
 {
     TRY(run_forward(p, pass, 0, e));
+    TRY(run_add_losses(p));
     if (!p->async) TRY(check_losses(p, s, pass, e));
     TRY(run_backward(p, pass, s->update, e));
     if (p->async) return async_update(p, s->update);

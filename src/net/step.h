@@ -13,6 +13,8 @@ struct step_programs {
 };
 /* Opens those that are not open yet. */
 int step_open(struct step_programs *, struct net *, struct err *);
+/* Connects the devices of the processes that train together: once all have opened their programs. */
+int step_connect(struct net *, struct err *);
 void step_close(struct step_programs *);                                         /* also after a failure */
 struct program *step_program(const struct step_programs *, const struct step *); /* by its rows */
 

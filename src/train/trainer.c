@@ -165,6 +165,7 @@ static int start_together(struct trainer *t, struct err *e)
 {
     TRY(group_agree(t->group, start(t, e), e));
     if (t->group) TRY(check_equal(t->net, t->data, t->valid, &t->p, e));
+    TRY(group_agree(t->group, step_connect(t->net, e), e));
     if (!reached_end(t)) report_start(t);
     return OK;
 }

@@ -49,7 +49,9 @@ everywhere() {
 }
 
 with_gpus() {
-    says "several GPUs" "uses one GPU for now" ops good.cfg -gpus 0,1
+    says "several GPUs" "-gpus 0,1: a process uses one GPU: .*: mpirun -np N " ops good.cfg -gpus 0,1
+    says "several GPUs and one" "-gpus 0,1 contradicts GPU 2" ops good.cfg -i 2 -gpus 0,1
+    says "several GPUs and the CPU" "-device ref contradicts -i and -gpus" ops good.cfg -device ref -gpus 0,1
     says "two GPUs" "-gpus 1 contradicts GPU 0" ops good.cfg -i 0 -gpus 1
     says "a GPU and the CPU" "-device ref contradicts -i" ops good.cfg -device ref -i 0
 }

@@ -49,12 +49,18 @@ __attribute__((destructor)) static void end_counts(void)
 
 /* ---- the device ---- */
 
-/* A call that a recording may not contain. */
-static int call(void)
+static int recordable_call(void)
 {
     device_count("call");
     device_calls++;
-    return recording || (device_fails && device_calls >= device_fails) ? E_DEVICE : OK;
+    return device_fails && device_calls >= device_fails ? E_DEVICE : OK;
+}
+
+/* A call that a recording may not contain. */
+static int call(void)
+{
+    int rc = recordable_call();
+    return recording ? E_DEVICE : rc;
 }
 
 int shim_launch(const char *name)
@@ -72,13 +78,22 @@ static int told(int rc, const char *what, struct err *e)
 int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
 {
     *stream = NULL;
-    if (index) return fail(e, E_DEVICE, "cuda:%d: there is 1 GPU, from cuda:0 on", index);
+    const char *gpus = getenv("SHIM_GPUS");
+    const int n = gpus ? atoi(gpus) : 1;
+    if (index >= n)
+        return fail(e, E_DEVICE, "cuda:%d: there %s %d GPU%s, from cuda:0 on", index, n == 1 ? "is" : "are",
+                    n, n == 1 ? "" : "s");
     TRY(told(call(), "opening the GPU", e));
     device_count("open");
-    *info = (struct dev_info){ "kernels on the host", device_major, 0, 4 };
+    *info = (struct dev_info){ "kernels on the host", device_major, 0, 4, { (unsigned char)index } };
     return OK;
 }
 void dev_use(int index) { (void)index; }
+int dev_stream(stream_t *stream, struct err *e)
+{
+    *stream = NULL;
+    return told(call(), "making a stream", e);
+}
 void dev_close(stream_t s) { (void)s; }
 
 size_t dev_free_bytes(void) { return mem_free_bytes(); }
@@ -133,8 +148,9 @@ int dev_event(event_t *event, struct err *e)
     return told(call(), "making an event", e);
 }
 void dev_event_drop(event_t event) { (void)event; }
-int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, call(); }
+int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, recordable_call(); }
 int dev_await(event_t event) { return (void)event, call(); }
+int dev_wait(stream_t s, event_t event) { return (void)s, (void)event, recordable_call(); }
 
 /* Kernels run when they are launched: what is written down cannot be run again. */
 int dev_capture_begin(stream_t s)

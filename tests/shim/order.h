@@ -14,7 +14,8 @@ extern _Thread_local int device_major; /* compute capability of the card that is
 
 /* SHIM_COUNTS=FILE in the environment: as a program ends it adds lines "NUMBER WHAT" to the file: how often
  * it asked what of the device, kernels by name. SHIM_IDLE=1: kernels do nothing, and large tensors stay as
- * they are found: what a program at the size of a GPU asks for is counted in seconds. */
+ * they are found: what a program at the size of a GPU asks for is counted in seconds. SHIM_GPUS=N: there are
+ * N GPUs. */
 void device_count(const char *what);
 
 #endif

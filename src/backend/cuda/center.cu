@@ -1,15 +1,18 @@
 /* Center loss, as ref/center.c computes it. */
 #include "backend/ops/center.h"
+#include "backend/ops/sum.h"
 #include "kernel.h"
 
 enum { FEATURES = 128 }; /* of a block */
 
 struct center {
+    struct backend *be;
     const struct cuda *cu;
     struct center_desc desc;
     int bf16;
     unsigned d, c;  /* features, and channels of them */
     unsigned parts; /* blocks that share a class */
+    size_t row_bytes;
 };
 
 DEVICE float feature(const struct center *j, const void *x, size_t row, unsigned t)
@@ -67,12 +70,12 @@ KERNEL(finish, struct center j, const int *label, unsigned scored, int move, int
 }
 
 KERNEL(pull_back, struct center j, const struct step_state *now, const void *x, const int *label,
-       unsigned scored, const float *centers, void *gx, size_t n, int add)
+       unsigned scored, unsigned scored_all, const float *centers, void *gx, size_t n, int add)
 {
     PHASE
     {
         const double share = warmup_share(j.desc.warmup, now->iteration, now->ce_average, j.desc.classes);
-        const double factor = j.desc.lambda * share / scored;
+        const double factor = j.desc.lambda * share / scored_all;
         GRID_LOOP(i, n)
         {
             const unsigned row = (unsigned)(i / j.d), t = (unsigned)(i % j.d);
@@ -86,17 +89,30 @@ KERNEL(pull_back, struct center j, const struct step_state *now, const void *x, 
     }
 }
 
+/* In scratch: parts of the loss; where there are several processes, the rows of all, and their labels. */
+static size_t part_bytes(const struct center *s)
+{
+    return ((size_t)s->desc.classes * s->parts * sizeof(double) + 15) / 16 * 16;
+}
+static size_t rows_bytes(const struct center *s)
+{
+    return ((size_t)s->desc.share.all * s->row_bytes + 15) / 16 * 16;
+}
+
 static int plan(struct backend *be, const struct center_desc *d, struct op_plan *p, struct err *e)
 {
     const unsigned features = (unsigned)shape_row(d->in->shape), parts = (features + FEATURES - 1) / FEATURES;
     TRY(op_plan_init(p, sizeof(struct center), e));
-    *(struct center *)p->self = (struct center){ .cu = cuda_of(be),
-                                                 .desc = *d,
-                                                 .bf16 = cuda_is_bf16(d->in),
-                                                 .d = features,
-                                                 .c = (unsigned)d->in->shape.c,
-                                                 .parts = parts };
-    p->scratch_bytes = (size_t)d->classes * parts * sizeof(double);
+    struct center *s = (struct center *)p->self;
+    *s = (struct center){ .be = be,
+                          .cu = cuda_of(be),
+                          .desc = *d,
+                          .bf16 = cuda_is_bf16(d->in),
+                          .d = features,
+                          .c = (unsigned)d->in->shape.c,
+                          .parts = parts,
+                          .row_bytes = features * cuda_element(cuda_is_bf16(d->in)) };
+    p->scratch_bytes = part_bytes(s) + rows_bytes(s) + (size_t)d->share.all * sizeof(int);
     return OK;
 }
 
@@ -105,11 +121,20 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
 {
     const struct center *s = (const struct center *)p->self;
     const int reuse = context->reuse_detached, move = !context->add && !reuse;
+    const struct share k = s->desc.share;
+    const int *label = context->label;
+    int rows = context->scored;
     double *part = (double *)context->scratch;
-    LAUNCH(s->cu, pull, s->desc.classes, s->parts, FEATURES, *s, x, context->label, context->scored, move,
-           reuse, *state, part);
-    LAUNCH(s->cu, finish, 1, 1, THREADS, *s, context->label, context->scored, move, reuse, state->count, part,
-           loss);
+    if (k.all) {
+        char *joined = (char *)context->scratch + part_bytes(s), *labels = joined + rows_bytes(s);
+        TRY(s->be->ops->sum->join(s->be, k, x, s->row_bytes, joined));
+        TRY(s->be->ops->sum->join(s->be, k, label, sizeof *label, labels));
+        x = joined;
+        label = (const int *)(void *)labels;
+        rows = k.all;
+    }
+    LAUNCH(s->cu, pull, s->desc.classes, s->parts, FEATURES, *s, x, label, rows, move, reuse, *state, part);
+    LAUNCH(s->cu, finish, 1, 1, THREADS, *s, label, rows, move, reuse, state->count, part, loss);
     return OK;
 }
 
@@ -119,7 +144,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     const struct center *s = (const struct center *)p->self;
     const size_t n = (size_t)s->desc.rows_back * s->d;
     LAUNCH(s->cu, pull_back, blocks_for(s->cu, n), 1, THREADS, *s, context->state, x, context->label,
-           context->scored, state->centers, gx, n, add);
+           context->scored, context->scored_all, state->centers, gx, n, add);
     return OK;
 }
 

@@ -2,6 +2,7 @@
 #include "cuda.h"
 #include <stdio.h>
 #include <string.h>
+#include "backend/ops/sum.h"
 #include "blas.h"
 #include "core/mem.h"
 #include "dnn.h"
@@ -73,6 +74,7 @@ static int cuda_open(struct backend *be, int index, struct err *e)
 
 static void cuda_close(struct backend *be)
 {
+    if (be->ops->sum) be->ops->sum->close(be);
     destroy(cuda_of(be));
     be->self = NULL;
 }

@@ -6,10 +6,11 @@
  *   blas.{h,c}    cuBLAS: one matrix product
  *   kernel.h      how kernels are written: *.cu, the only files that nvcc compiles
  *   cuda.c        the device as a backend: staging, host access
+ *   sum.c         NCCL: the GPUs of other processes (NCCL=1)
  *   linear.{h,cu} what conv.c and dense.c have in common
  *   others        an operation each: plans, kernels, and the functions that launch them
  *
- * Everything is enqueued in one stream; the host waits only where it reads something. Tensors are N,H,W,C
+ * Everything but what sum.c does is enqueued in one stream; the host waits only where it reads something. Tensors are N,H,W,C
  * without gaps, float or bfloat16; the packed weights of a convolution are O,H,W,I/groups, those of a dense
  * map O,H*W*C, as float, with a bfloat16 copy behind them where that is computed in. Gradients and momenta of
  * parameters are float in the same places. */
@@ -28,6 +29,7 @@ _Static_assert(sizeof(real) == sizeof(float), "the cuda backend computes in floa
 struct dnn;
 struct blas;
 struct engine_file;
+struct peers;
 
 enum { MOST_STAGES = 32 };
 
@@ -49,6 +51,7 @@ struct cuda {
     struct engine_file *engines;
     struct dnn *dnn;
     struct blas *blas;
+    struct peers *peers; /* the GPUs of other processes: sum.c's */
     struct stages small, large;
     void *dense; /* device: rows of a tensor in the host's order */
     size_t dense_bytes;

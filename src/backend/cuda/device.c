@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RESERVE = 512 << 20 }; /* bytes that contexts, code and graphs take beside what is asked for */
 
@@ -65,6 +66,7 @@ static int describe(int index, struct dev_info *info, struct err *e)
     info->major = p.major;
     info->minor = p.minor;
     info->processors = p.multiProcessorCount;
+    memcpy(info->uuid, p.uuid.bytes, sizeof info->uuid);
     return OK;
 }
 
@@ -78,6 +80,15 @@ int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
 }
 
 void dev_use(int index) { cudaSetDevice(index); }
+
+int dev_stream(stream_t *stream, struct err *e)
+{
+    int least, greatest;
+    *stream = NULL;
+    TRY(explain(cudaDeviceGetStreamPriorityRange(&least, &greatest), "making a stream", e));
+    return explain(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest), "making a stream",
+                   e);
+}
 
 void dev_close(stream_t s)
 {
@@ -141,6 +152,7 @@ void dev_event_drop(event_t event)
 
 int dev_mark(event_t event, stream_t s) { return bare(cudaEventRecord(event, s)); }
 int dev_await(event_t event) { return bare(cudaEventSynchronize(event)); }
+int dev_wait(stream_t s, event_t event) { return bare(cudaStreamWaitEvent(s, event, 0)); }
 
 /* ---- graphs: a struct capture is a cudaGraphExec_t ---- */
 

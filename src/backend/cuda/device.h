@@ -1,4 +1,4 @@
-/* What the backend uses of the CUDA runtime: memory, copies, one stream. device.c is CUDA;
+/* What the backend uses of the CUDA runtime: memory, copies, streams. device.c is CUDA;
  * tests/shim/device.c the same on the host, for kernels that run there. Sizes in bytes; codes as everywhere.
  * A bare code: dev_sync tells what happened. */
 #ifndef CUDA_DEVICE_H
@@ -15,8 +15,9 @@ typedef struct CUevent_st *event_t;
 
 struct dev_info {
     char name[256];
-    int major, minor; /* compute capability */
-    int processors;   /* streaming multiprocessors */
+    int major, minor;       /* compute capability */
+    int processors;         /* streaming multiprocessors */
+    unsigned char uuid[16]; /* no other card has it */
 };
 
 /* Takes the device for this thread and makes a stream. E_DEVICE says which of driver, device, runtime is
@@ -25,6 +26,8 @@ int dev_open(int index, stream_t *, struct dev_info *, struct err *);
 /* Makes a device that is open that of the calling thread: a process may have several, and move them between
  * its threads. */
 void dev_use(int index);
+/* Another stream of the device that is this thread's: its work goes first. */
+int dev_stream(stream_t *, struct err *);
 void dev_close(stream_t);    /* accepts NULL */
 size_t dev_free_bytes(void); /* bytes that are free, less what the runtime itself will want */
 
@@ -44,6 +47,7 @@ int dev_event(event_t *, struct err *);
 void dev_event_drop(event_t); /* accepts NULL */
 int dev_mark(event_t, stream_t);
 int dev_await(event_t);
+int dev_wait(stream_t, event_t); /* the stream waits instead of the host */
 
 /* What is enqueued between the two becomes a graph instead of running; E_ARG: this device has none.
  * dev_capture_end also ends what failed. */

@@ -9,6 +9,12 @@ struct dropblock {
     struct shape in;
 };
 
+/* The draw for a plane goes by its number in the whole mini-batch. */
+DEVICE uint64_t number_of(const struct dropblock *d, unsigned row, unsigned c)
+{
+    return (uint64_t)share_row(d->desc.share, (int)row) * d->in.c + c;
+}
+
 /* blockIdx.x is the row. */
 KERNEL(drop_scale, struct dropblock d, const struct step_state *state, float *scale)
 {
@@ -18,7 +24,7 @@ KERNEL(drop_scale, struct dropblock d, const struct step_state *state, float *sc
         const struct dropblock_now now = dropblock_at(&d.desc, d.in.h, d.in.w, state);
         int blocks = 0;
         for (int c = (int)threadIdx.x; c < d.in.c; c += THREADS)
-            blocks += dropblock_corner(&now, (uint64_t)blockIdx.x * d.in.c + c) >= 0;
+            blocks += dropblock_corner(&now, number_of(&d, blockIdx.x, c)) >= 0;
         sum[threadIdx.x] = (float)blocks; /* whole numbers below 2^24 */
     }
     BLOCK_SUM(sum, THREADS, 1);
@@ -38,12 +44,11 @@ KERNEL(drop_blocks, struct dropblock d, const struct step_state *state, const fl
         const size_t hw = (size_t)d.in.h * d.in.w;
         GRID_LOOP(i, n)
         {
-            const size_t at = dense_at(i, d.in.c, hw);
+            const unsigned row = (unsigned)(i / (hw * d.in.c)), c = (unsigned)(i % d.in.c);
+            const int corner = dropblock_corner(&now, number_of(&d, row, c));
             float f;
             load(d.bf16, 1, x, i, &f);
-            f = dropblock_keeps(&now, dropblock_corner(&now, at / hw), (int)(at % hw))
-                    ? f * scale[at / hw / d.in.c]
-                    : 0;
+            f = dropblock_keeps(&now, corner, (int)(i / d.in.c % hw)) ? f * scale[row] : 0;
             put(d.bf16, 1, y, i, &f, add);
         }
     }

@@ -9,7 +9,13 @@ struct dropout {
     size_t n, n_back, c, hw; /* numbers, forward and backward; channels and pixels */
 };
 
-/* Element i lies at pixel p of channel c; the draw goes by its place in N,C,H,W order. */
+/* The draw for element i goes by its place in N,C,H,W order, in the whole mini-batch. */
+DEVICE size_t number_of(const struct dropout *d, size_t i)
+{
+    const int row = (int)(i / (d->c * d->hw));
+    return dense_at(i, d->c, d->hw) + (size_t)(share_row(d->desc.share, row) - row) * (d->c * d->hw);
+}
+
 KERNEL(drop, struct dropout d, const struct step_state *state, const void *x, void *y, size_t n, int add)
 {
     PHASE
@@ -20,7 +26,7 @@ KERNEL(drop, struct dropout d, const struct step_state *state, const void *x, vo
         {
             float f;
             load(d.bf16, 1, x, i, &f);
-            f = dropout_keep(step_key, dense_at(i, d.c, d.hw), d.desc.probability) ? f * scale : 0;
+            f = dropout_keep(step_key, number_of(&d, i), d.desc.probability) ? f * scale : 0;
             put(d.bf16, 1, y, i, &f, add);
         }
     }

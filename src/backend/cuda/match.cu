@@ -1,5 +1,7 @@
 /* The matching loss of ref/match.c, whose formulas and names these are. Nothing comes to the host, and the
- * launches depend on sizes only: labels, the iteration and what is in the memory are looked up here.
+ * launches depend on sizes only: labels, the iteration and what is in the memory are looked up here. Where
+ * several processes match their rows together, each computes with the rows of all, and takes the gradient of
+ * its own.
  *
  *   count_pools      rows of each pool
  *   collect          features as float, sorted by pool; S2 from the memory, and S1 into it
@@ -10,6 +12,8 @@
  *   descend          the gradient
  *
  * Distances and gradients are summed in float over 32 terms and in double from there on; Q is double. */
+#include "backend/ops/sum.h"
+#include "group/group.h"
 #include "match_median.cuh"
 
 enum { TILE = 32, SIDE = 16 };   /* rows of a tile of pairs; threads along it */
@@ -43,7 +47,7 @@ DEVICE struct match_control control_of(const struct match_job *m)
     const struct step_state *now = m->now;
     struct match_control c = { 0 }; /* members and pairs: by collect */
     c.weight = m->lambda * warmup_share(m->warmup, now->iteration, now->ce_average, m->classes) *
-               fade_share(m->full_rate, now->rate) * m->every;
+               fade_share(m->full_rate, now->rate) * m->every / m->apart;
     c.applied = now->iteration % (uint64_t)m->every == 0 && (!m->old.h || *m->old.n > 0);
     return c;
 }
@@ -268,7 +272,10 @@ KERNEL(finish, struct match_job m)
             m.old.label[i] = (float)m.label[i];
         if (threadIdx.x) continue;
         if (m.old.h && !m.reuse_detached) *m.old.n = 1;
-        *m.match = !applied ? NO_MATCH : sum[BAD] > 0 ? (double)NAN : sum[TAKERS] > 0 ? sum[VALUE] / shares : 0;
+        *m.match = !applied          ? NO_MATCH
+                   : sum[BAD] > 0    ? (double)NAN
+                   : sum[TAKERS] > 0 ? sum[VALUE] / shares / m.apart
+                                     : 0;
     }
 }
 
@@ -301,14 +308,24 @@ DEVICE void add_pulls(const float *coefficients, const float *a, const float *b,
     for (unsigned i = 0; i < ROWS; i++) g[i] += (double)s[i];
 }
 
+/* The number of a row among those of this process; of another's row, one that has no gradient. */
+DEVICE unsigned own_row(const struct match_job *m, unsigned row)
+{
+    const unsigned all = (unsigned)m->share.all, rows = (unsigned)m->share.rows;
+    if (!all) return row;
+    const unsigned at = row % all - (unsigned)m->share.first;
+    return at < rows ? row / all * rows + at : m->rows_back;
+}
+
 /* The gradient of a place at feature t goes where the row is. */
 DEVICE void put_gradient(const struct match_job *m, unsigned place, unsigned t, double g, void *gx, int add)
 {
-    if (place >= m->m || t >= m->d || m->order[place] >= m->rows_back) return;
-    const unsigned row = m->order[place], k = m->pool[place];
+    if (place >= m->m || t >= m->d) return;
+    const unsigned row = m->order[place], own = own_row(m, row), k = m->pool[place];
+    if (own >= m->rows_back) return;
     const int learns = m->control->applied && row < m->learners && k < m->pools && takes_part(m, k);
     float f = learns ? (float)(m->control->weight * m->factor[k] * g) : 0;
-    if (learns || !add) put(m->bf16, 1, gx, (size_t)row * m->d + t, &f, add);
+    if (learns || !add) put(m->bf16, 1, gx, (size_t)own * m->d + t, &f, add);
 }
 
 /* Where the rows that share a pool with places [a0, a0 + TILE) end; they begin at m->first of the first. */
@@ -378,6 +395,8 @@ static size_t lay_out(struct match_job *j, char *workspace)
     CUT(sum, double, lists *chunks);
     CUT(q, double, pools *chunks);
     CUT(factor, double, pools);
+    CUT(joined, char, j->halves * j->share.all * j->row_bytes);
+    CUT(joined_label, int, j->halves * j->share.all);
 #undef CUT
     return at;
 }
@@ -400,6 +419,7 @@ static int plan(struct backend *be, const struct match_desc *d, struct op_plan *
                     pools);
     struct match_job *s = (struct match_job *)p->self;
     *s = (struct match_job){
+        .be = be,
         .cu = cu,
         .o = d->options,
         .bf16 = cuda_is_bf16(d->in),
@@ -418,8 +438,29 @@ static int plan(struct backend *be, const struct match_desc *d, struct op_plan *
         .warmup = d->warmup,
         .full_rate = d->full_rate,
         .unconditional = (unsigned)d->unconditional,
+        .share = d->share,
+        .halves = d->share.all ? (unsigned)(d->in->shape.n / d->share.rows) : 0,
+        .apart = d->share.all ? 1 : (unsigned)group_size(be->group),
+        .row_bytes = shape_row(d->in->shape) * cuda_element(cuda_is_bf16(d->in)),
     };
     p->kept_bytes = lay_out(s, NULL);
+    return OK;
+}
+
+/* The rows that each process has, brought together. */
+static int join(struct match_job *m)
+{
+    const struct share k = m->share;
+    const struct sum_ops *sum = m->be->ops->sum;
+    for (unsigned i = 0; i < m->halves; i++) {
+        const size_t own = (size_t)i * k.rows, all = (size_t)i * k.all;
+        TRY(sum->join(m->be, k, (const char *)m->h + own * m->row_bytes, m->row_bytes,
+                      m->joined + all * m->row_bytes));
+        TRY(sum->join(m->be, k, m->label + own, sizeof *m->label, m->joined_label + all));
+    }
+    if (!m->halves) return OK;
+    m->h = m->joined;
+    m->label = m->joined_label;
     return OK;
 }
 
@@ -434,6 +475,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     m.reuse_detached = context->reuse_detached;
     m.match = match;
     if (memory) m.old = *memory;
+    TRY(join(&m));
     const unsigned tiles = (m.m + TILE - 1) / TILE;
     LAUNCH(m.cu, count_pools, m.pools, 1, THREADS, m);
     LAUNCH(m.cu, collect, m.m, 1, THREADS, m);
@@ -442,7 +484,7 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         LAUNCH(m.cu, select_digit, m.chunks, m.lists, SELECTORS, m, pass);
     LAUNCH(m.cu, evaluate, m.chunks, m.pools, SELECTORS, m);
     LAUNCH(m.cu, finish, 1, 1, THREADS, m);
-    return OK;
+    return m.apart > 1 ? m.be->ops->sum->add(m.be, match, 1) : OK;
 }
 
 static int backward(const struct op_plan *p, const struct op_context *, const void *kept, void *gx, int add)

@@ -21,6 +21,7 @@ struct match_digit { /* what is known of a median: the leading digits, and its r
     unsigned rank;
 };
 struct match_job {
+    struct backend *be;
     const struct cuda *cu;
     struct match_options o;
     int bf16, classes, every;
@@ -29,6 +30,10 @@ struct match_job {
     unsigned lists, chunks;       /* of values whose median is wanted; blocks that share one */
     double lambda, warmup, full_rate;
     unsigned unconditional; /* iterations */
+    struct share share;     /* of the rows of S1, and as many of S2; all zero: these are all */
+    unsigned halves;        /* of which others have rows, too: of S1 alone, or of both; 0: none */
+    unsigned apart;         /* processes that match rows of their own */
+    size_t row_bytes;
     /* what a pass gives */
     const struct step_state *now;
     const void *h;
@@ -37,6 +42,8 @@ struct match_job {
     int reuse_detached;
     double *match;
     /* workspace */
+    char *joined; /* with a share: the rows of all, those of S1 first; and their labels */
+    int *joined_label;
     struct match_control *control;
     unsigned *n1, *n, *first, *first_pair; /* of a pool: rows, in S1 and in all; where rows and pairs begin */
     unsigned *order, *pool, *bad;          /* row at a place, and its pool; of a row: not finite */

@@ -8,6 +8,7 @@
  *
  * Sums are float within a block; what the blocks give is added in double, in the order of the blocks. */
 #include "backend/ops/norm.h"
+#include "backend/ops/sum.h"
 #include "norm_rows.cuh"
 
 /* Arrays of numbers a channel. mean and inv: 2 * channels further on for the second split. */
@@ -72,26 +73,9 @@ KERNEL_TOGETHER(measure, struct norm_job j, const void *x, float *partial, const
     }
 }
 
-/* Of channel c of a split: mean and biased variance from its sums. */
-struct moments {
-    double mean, var;
-};
-
-DEVICE struct moments moments_of(const struct norm_job *j, const void *x, unsigned split, unsigned c,
-                                 const double *sum)
-{
-    const double n = rows_of(j, split), d = sum[0] / n, var = sum[COLUMNS] / n - d * d;
-    float first;
-    struct moments m;
-    load(j->bf16, 1, x, (split ? (size_t)j->rows_s1 * j->channels : 0) + c, &first);
-    m.mean = (double)first + d;
-    m.var = var < 0 ? 0 : var; /* by rounding; not fmax, which would hide a NaN */
-    return m;
-}
-
 /* stats: [split][mean, inv][channel], then the bias, which backward wants too. */
-KERNEL(finish, struct norm_job j, const void *x, const float *partial, const int *fresh, const float *bias,
-       float *mean, float *var, double bn_momentum, float *stats)
+KERNEL(finish, struct norm_job j, const void *x, const float *partial, const double *all, const int *fresh,
+       const float *bias, float *mean, float *var, double bn_momentum, float *stats)
 {
     SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);
@@ -103,8 +87,9 @@ KERNEL(finish, struct norm_job j, const void *x, const float *partial, const int
         double m = 0, v = 0;
         if (threadIdx.x >= COLUMNS || c >= j.channels) continue;
         for (unsigned i = 0; i < j.splits; i++) {
-            const struct moments at = moments_of(&j, x, i, c, s + i * 2 * COLUMNS + threadIdx.x);
-            const double n = rows_of(&j, i), unbias = n > 1 ? n / (n - 1) : 1;
+            const struct moments at = all ? moments_of_all(&j, all, i, c)
+                                          : moments_of(&j, x, i, c, s + i * 2 * COLUMNS + threadIdx.x);
+            const double n = rows_of_all(&j, i), unbias = n > 1 ? n / (n - 1) : 1;
             stats[2 * i * j.channels + c] = (float)at.mean;
             stats[(2 * i + 1) * j.channels + c] = (float)(1 / sqrt(at.var + NORM_EPSILON));
             m += at.mean / j.splits;
@@ -272,8 +257,8 @@ KERNEL_TOGETHER(sums, struct norm_job j, struct norm_at at, const void *x, const
 }
 
 /* means: [split][sum(g) / N, inv * inv * sum(g * e) / N][channel] */
-KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, float *gscale, float *gbias,
-       int add, float *means)
+KERNEL(back_finish, struct norm_job j, const float *partial, const double *all_sums, const float *inv,
+       float *gscale, float *gbias, int add, float *means)
 {
     SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);
@@ -285,9 +270,11 @@ KERNEL(back_finish, struct norm_job j, const float *partial, const float *inv, f
         if (threadIdx.x >= COLUMNS || c >= j.channels) continue;
         for (unsigned i = 0; i < j.splits; i++) {
             const double *sum = s + i * 2 * COLUMNS + threadIdx.x;
-            const double n = rows_of(&j, i), t = inv[2 * i * j.channels + c];
-            means[2 * i * j.channels + c] = (float)(sum[0] / n);
-            means[(2 * i + 1) * j.channels + c] = (float)(t * t * sum[COLUMNS] / n);
+            const double n = rows_of_all(&j, i), t = inv[2 * i * j.channels + c];
+            const size_t to = 2 * i * j.channels + c;
+            means[to] = (float)((all_sums ? all_sums[to] : sum[0]) / n);
+            means[to + j.channels] =
+                (float)(t * t * (all_sums ? all_sums[to + j.channels] : sum[COLUMNS]) / n);
             all[0] += t * sum[COLUMNS];
             all[1] += sum[0];
         }
@@ -341,8 +328,9 @@ KERNEL_TOGETHER(back, struct norm_job j, struct norm_at at, const float *means, 
 /* ---- plans ---- */
 
 /* Kept from forward to backward: mean and inv of each split, and the bias. In scratch: what the blocks added
- * up, then what one kernel leaves for the next. */
+ * up, then what one kernel leaves for the next, then what all processes add up. */
 struct norm {
+    struct backend *be;
     const struct cuda *cu;
     struct norm_job job, back; /* forward; backward, which may be of the first split only */
     int train;
@@ -351,6 +339,13 @@ struct norm {
 /* Numbers in scratch: what the blocks added up; behind that the means that backward takes, or one flag. */
 static size_t partials(const struct norm_job *j) { return (size_t)j->splits * j->blocks * 2 * j->channels; }
 static size_t means(const struct norm_job *j) { return (size_t)j->splits * 2 * j->channels; }
+
+/* Where in scratch the sums over all processes begin. */
+static size_t sums_at(const struct norm *s)
+{
+    const size_t sums = partials(&s->job), back = partials(&s->back);
+    return (((sums > back ? sums : back) + means(&s->job)) * sizeof(float) + 15) / 16 * 16;
+}
 
 /* Two half-lines that meet in 0. */
 static int is_relu_like(enum act a)
@@ -377,6 +372,7 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     TRY(op_plan_init(p, sizeof(struct norm), e));
     struct norm *s = (struct norm *)p->self;
     TRY(cuda_tensor(out, cuda_is_bf16(d->in), e));
+    s->be = be;
     s->cu = cuda_of(be);
     s->train = d->train;
     s->job.bf16 = cuda_is_bf16(d->in);
@@ -388,6 +384,7 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     s->job.splits = d->splits;
     s->job.rows_s1 = d->splits == 2 ? d->rows_s1 * pixels : 0;
     s->job.rows = in.n * pixels;
+    s->job.share = d->share;
     s->job.blocks = blocks_of(s->cu, &s->job);
     s->back = s->job;
     if (d->splits == 2 && d->rows_back < in.n) {
@@ -398,9 +395,8 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     }
     p->fused = 1;
     if (!d->train) return OK;
-    const size_t sums = partials(&s->job), back = partials(&s->back);
     p->kept_bytes = (means(&s->job) + s->job.channels) * sizeof(float);
-    p->scratch_bytes = ((sums > back ? sums : back) + means(&s->job)) * sizeof(float);
+    p->scratch_bytes = sums_at(s) + (s->job.share.all ? means(&s->job) * sizeof(double) : 0);
     return OK;
 }
 
@@ -422,6 +418,17 @@ static struct norm_at kept_at(const struct norm *s, const float *stats, const fl
     return (struct norm_at){ stats, stats + s->job.channels, scale, stats + means(&s->job), 0 };
 }
 
+/* Where statistics are of the rows of all processes: their sums, [split][which sum][channel]; else NULL. */
+static int add_up(const struct norm *s, const struct norm_job *j, const void *x, const float *partial,
+                  void *scratch, double **all)
+{
+    *all = NULL;
+    if (!j->share.all) return OK;
+    *all = (double *)(void *)((char *)scratch + sums_at(s));
+    LAUNCH_FINISH(s->cu, own_sums, j, x, partial, *all);
+    return s->be->ops->sum->add(s->be, *all, means(j));
+}
+
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x,
                    const void *addend, const real *scale, const real *bias, real *mean, real *var,
                    double bn_momentum, void *kept, void *y)
@@ -433,7 +440,9 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
         float *partial = (float *)context->scratch, *stats = (float *)kept;
         int *fresh = (int *)(void *)(partial + partials(j));
         LAUNCH_NORM(s->cu, OF_FOUR(measure, j->bf16, j->V), j, x, partial, var, fresh);
-        LAUNCH_FINISH(s->cu, finish, j, x, partial, fresh, bias, mean, var, bn_momentum, stats);
+        double *all;
+        TRY(add_up(s, j, x, partial, context->scratch, &all));
+        LAUNCH_FINISH(s->cu, finish, j, x, partial, all, fresh, bias, mean, var, bn_momentum, stats);
         at = kept_at(s, stats, scale);
     }
     LAUNCH_MODE(s->cu, apply, j, at, x, addend, y);
@@ -450,7 +459,9 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     float *partial = (float *)context->scratch, *mean_g = partial + partials(&j);
     void *g = gaddend ? gaddend : gx; /* NORM_ADDED: where gy times the slope goes */
     LAUNCH_MODE(s->cu, sums, &j, at, x, y, gy, g, partial);
-    LAUNCH_FINISH(s->cu, back_finish, &j, partial, at.inv, gscale, gbias, context->add, mean_g);
+    double *all;
+    TRY(add_up(s, &j, NULL, partial, context->scratch, &all));
+    LAUNCH_FINISH(s->cu, back_finish, &j, partial, all, at.inv, gscale, gbias, context->add, mean_g);
     if (!gx) return OK;
     if (j.mode == NORM_ANY) {
         LAUNCH_NORM(s->cu, OF_MODE(back, &j, NORM_ANY), &j, at, mean_g, x, gy, gx);

@@ -1,6 +1,7 @@
 /* Batch normalisation: how rows are dealt to blocks and threads, and sums over them. */
 #ifndef CUDA_NORM_ROWS_CUH
 #define CUDA_NORM_ROWS_CUH
+#include "backend/ops/norm.h"
 #include "kernel.h"
 
 /* What a kernel computes: the activation by calling it; one of two half-lines that meet in 0, in place; or
@@ -16,6 +17,7 @@ struct norm_job {
     unsigned V, channels, splits;
     unsigned rows_s1, rows; /* pixels of the first of two splits, and of all */
     unsigned blocks;        /* for each split */
+    struct share share;     /* of the images of a split, where statistics are of those of all processes */
 };
 
 enum { ROWS = 4 }; /* loads that a thread has under way */
@@ -25,6 +27,13 @@ enum { COLUMNS = 8, LANES = 128, ADDERS = COLUMNS * LANES };
 DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
 {
     return split ? j->rows - j->rows_s1 : j->splits == 2 ? j->rows_s1 : j->rows;
+}
+
+/* With those of the other processes. */
+DEVICE double rows_of_all(const struct norm_job *j, unsigned split)
+{
+    const double n = rows_of(j, split);
+    return j->share.all ? n / j->share.rows * j->share.all : n;
 }
 
 /* Vectors of channels that a block does at a time, from vector v on. */
@@ -95,6 +104,53 @@ DEVICE void gather(const struct norm_job *j, const float *partial, double *s)
         gather_all(2, j, partial, s);
     else
         gather_all(4, j, partial, s);
+}
+
+/* ---- moments ---- */
+
+/* Of channel c of a split: mean and biased variance from its sums. */
+struct moments {
+    double mean, var;
+};
+
+DEVICE struct moments moments_of(const struct norm_job *j, const void *x, unsigned split, unsigned c,
+                                 const double *sum)
+{
+    const double n = rows_of(j, split), d = sum[0] / n, var = sum[COLUMNS] / n - d * d;
+    float first;
+    struct moments m;
+    load(j->bf16, 1, x, (split ? (size_t)j->rows_s1 * j->channels : 0) + c, &first);
+    m.mean = (double)first + d;
+    m.var = var < 0 ? 0 : var; /* by rounding; not fmax, which would hide a NaN */
+    return m;
+}
+
+DEVICE struct moments moments_of_all(const struct norm_job *j, const double *all, unsigned split, unsigned c)
+{
+    const double *sum = all + (size_t)split * 2 * j->channels + c;
+    struct moments m = { sum[0], sum[j->channels] };
+    norm_from_sums(&m.mean, &m.var);
+    return m;
+}
+
+/* own[split][which sum][channel]: of gradients as they are, of x in a form that adds up over processes. */
+KERNEL(own_sums, struct norm_job j, const void *x, const float *partial, double *own)
+{
+    SHARED(double, s, ADDERS * 4);
+    PHASE gather(&j, partial, s);
+    BLOCK_SUM(s, LANES, (int)(2 * j.splits * COLUMNS));
+    PHASE
+    {
+        const unsigned c = blockIdx.x * COLUMNS + threadIdx.x;
+        if (threadIdx.x >= COLUMNS || c >= j.channels) continue;
+        for (unsigned i = 0; i < j.splits; i++) {
+            const double *sum = s + i * 2 * COLUMNS + threadIdx.x;
+            struct moments m = { sum[0], sum[COLUMNS] };
+            if (x) m = moments_of(&j, x, i, c, sum), norm_to_sums(j.share, &m.mean, &m.var);
+            own[(size_t)i * 2 * j.channels + c] = m.mean;
+            own[((size_t)i * 2 + 1) * j.channels + c] = m.var;
+        }
+    }
 }
 
 #endif

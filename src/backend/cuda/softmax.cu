@@ -125,11 +125,11 @@ DEVICE double truths(const struct softmax *j, int label, const struct mixed_labe
 }
 
 KERNEL(classify_back, struct softmax j, const float *p, const int *label, const struct mixed_label *mixed,
-       unsigned scored, const float *gy, void *gx, int add)
+       unsigned scored, unsigned scored_all, const float *gy, void *gx, int add)
 {
     SHARED(double, dot, MOST);
     const int class_ = label_of(label, scored);
-    const double weight = class_ == NO_LABEL ? 0 : 1. / scored, all = truths(&j, class_, mixed);
+    const double weight = class_ == NO_LABEL ? 0 : 1. / scored_all, all = truths(&j, class_, mixed);
     PHASE
     {
         double mine = 0;
@@ -193,7 +193,8 @@ static int backward(const struct op_plan *made, const struct op_context *context
     const struct softmax *s = (const struct softmax *)made->self;
     if (gx)
         LAUNCH(s->cu, classify_back, s->rows_back, s->groups, threads_for(s->length), *s, (const float *)p,
-               context->label, context->mixed, context->scored, (const float *)gy, gx, add);
+               context->label, context->mixed, context->scored, context->scored_all, (const float *)gy, gx,
+               add);
     return OK;
 }
 

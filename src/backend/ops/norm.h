@@ -20,13 +20,13 @@ struct norm_desc {
 
 /* Moments of rows that are `share` of all, and of all: forms that add up over processes, whose sums these
  * functions turn back. */
-static inline void norm_to_sums(struct share s, double *mean, double *var)
+SCALAR void norm_to_sums(struct share s, double *mean, double *var)
 {
     const double weight = (double)s.rows / s.all;
     *var = weight * (*var + *mean * *mean);
     *mean *= weight;
 }
-static inline void norm_from_sums(double *mean, double *var)
+SCALAR void norm_from_sums(double *mean, double *var)
 {
     const double v = *var - *mean * *mean;
     *var = v < 0 ? 0 : v; /* by rounding */

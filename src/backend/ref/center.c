@@ -1,8 +1,8 @@
 /* Center loss: lambda/(2m) sum |h - c_y|^2 over the m scored rows, and its gradient lambda (h - c_y)/m. Works
  * in host memory, whatever the layout of the features, so that cpu can use it too. */
 #include "backend/ops/center.h"
+#include "backend/ops/sum.h"
 #include "ref.h"
-#include <string.h>
 #include "group/group.h"
 
 struct center {
@@ -40,8 +40,7 @@ static int join(const struct center *s, const struct op_context *context, const 
     TRY(read_features(s, x, context->scored, h + (size_t)k.first * s->d));
     if (!k.all) return context->scored;
     *label = joined;
-    memcpy(joined + k.first, context->label, (size_t)k.rows * sizeof *joined);
-    TRY(group_gather(s->be->group, joined, k.all, sizeof *joined));
+    TRY(s->be->ops->sum->join(s->be, k, context->label, sizeof *joined, joined));
     TRY(group_gather(s->be->group, h, k.all, s->d * sizeof *h));
     return k.all;
 }

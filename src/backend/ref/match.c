@@ -15,6 +15,7 @@
  * once, each row is summed by one thread in a fixed order. Distances come from differences and sums are
  * double, so that equal rows give exactly 0. s is data: no gradient passes through it. */
 #include "match.h"
+#include "backend/ops/sum.h"
 #include "ref.h"
 #include <stdlib.h>
 #include <string.h>
@@ -327,8 +328,8 @@ static int join(struct match *s, const struct op_context *context, const struct 
         const size_t first = (size_t)i * (size_t)k.all, own = first + (size_t)k.first;
         TRY(s->be->ops->read(s->be, in, i * k.rows, k.rows, s->h + own * s->d));
         TRY(group_gather(s->be->group, s->h + first * s->d, k.all, s->d * sizeof *s->h));
-        memcpy(s->joined + own, context->label + i * k.rows, (size_t)k.rows * sizeof *s->joined);
-        TRY(group_gather(s->be->group, s->joined + first, k.all, sizeof *s->joined));
+        TRY(s->be->ops->sum->join(s->be, k, context->label + i * k.rows, sizeof *s->joined,
+                                  s->joined + first));
     }
     return OK;
 }

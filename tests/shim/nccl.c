@@ -1,0 +1,87 @@
+/* NCCL on the host, for make GPU=host NCCL=1: memory is host memory, and MPI moves it. */
+#include <limits.h>
+#include <mpi.h>
+#include "nccl.h"
+#include <string.h>
+#include "backend/cuda/kernel.h"
+#include "core/mem.h"
+
+struct ncclComm {
+    MPI_Comm comm;
+};
+
+static _Thread_local int depth; /* calls of ncclGroupStart that have not been ended */
+
+const char *ncclGetErrorString(ncclResult_t rc) { return rc ? "failed" : "no error"; }
+const char *ncclGetLastError(ncclComm_t c) { return (void)c, "MPI on the host"; }
+
+/* Any 128 bytes: that all ranks have those of rank 0 is checked. */
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    memset(id, 0, sizeof *id);
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    id->internal[0] = (char)(rank + 1);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *c, int size, ncclUniqueId id, int rank)
+{
+    int n, own;
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    MPI_Comm_rank(MPI_COMM_WORLD, &own);
+    *c = n == size && own == rank && id.internal[0] == 1 ? mem_alloc(1, sizeof **c) : NULL;
+    return *c && !MPI_Comm_dup(MPI_COMM_WORLD, &(*c)->comm) ? ncclSuccess : ncclInternalError;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
+{
+    return (void)c, *state = ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t c)
+{
+    MPI_Comm_free(&c->comm);
+    mem_free(c);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t c)
+{
+    mem_free(c);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void) { return depth++, ncclSuccess; }
+ncclResult_t ncclGroupEnd(void) { return depth-- > 0 ? ncclSuccess : ncclInternalError; }
+
+static MPI_Datatype type_of(ncclDataType_t type)
+{
+    return type == ncclFloat ? MPI_FLOAT : type == ncclDouble ? MPI_DOUBLE : MPI_BYTE;
+}
+
+/* OK: it runs; > 0: it does not. As launches of kernels, all are counted and can be made to fail. */
+static int way(const char *what, size_t n) { return n > INT_MAX ? E_MEM : shim_launch(what); }
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t c, stream_t s)
+{
+    (void)s, (void)op;
+    const int how = way("sum over GPUs", n);
+    if (how) return how < 0 ? ncclUnhandledCudaError : ncclSuccess;
+    from = from == to ? MPI_IN_PLACE : from;
+    return MPI_Allreduce(from, to, (int)n, type_of(type), MPI_SUM, c->comm) ? ncclInternalError : ncclSuccess;
+}
+
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root, ncclComm_t c,
+                           stream_t s)
+{
+    (void)s;
+    int rank, size;
+    const int how = way("rows to all GPUs", n);
+    if (how) return how < 0 ? ncclUnhandledCudaError : ncclSuccess;
+    MPI_Comm_rank(c->comm, &rank);
+    MPI_Type_size(type_of(type), &size);
+    if (rank == root && from != to) memmove(to, from, n * (size_t)size);
+    return MPI_Bcast(to, (int)n, type_of(type), root, c->comm) ? ncclInternalError : ncclSuccess;
+}
