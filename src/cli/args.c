@@ -84,7 +84,7 @@ static const struct flag flags[] = {
     { "set", FLAG_SET, 0, NETS, "SECTION.KEY=VALUE",
       "override a key, in each section of that name; repeatable" },
     { "i", FLAG_GPU, 0, NETS, "N", "compute on GPU N, from 0 on: -device cuda:N" },
-    { "gpus", FLAG_GPU, 0, NETS, "N", "the same" },
+    { "gpus", FLAG_GPU, 0, NETS, "N", "the same; N,N,...: one for each process of this machine (mpirun)" },
     { "nogpu", FLAG_SWITCH, AT(nogpu), NETS, NULL, "compute on the CPU" },
     { "precision", FLAG_TEXT, AT(precision), NETS & ~(CMD_EXPORT | CMD_IMPORT), "WORD",
       "fp32, bf16, or on a GPU tf32 (precision= of [net])" },

@@ -259,17 +259,20 @@ static int report(struct trainer *t, const struct pending *it, uint64_t iteratio
     return OK;
 }
 
-/* Waits for what was submitted and reports it, one iteration after another; these are taken to have been
- * equally long. After a failure the counters and the weights are those before the iteration that failed. */
+/* Waits for what was submitted and reports it, one iteration after another; these are taken to have been, and
+ * to have waited for images, equally long. After a failure the counters and the weights are those before the
+ * iteration that failed. */
 static int drain(struct trainer *t, struct err *e)
 {
     int n = t->npending;
     uint64_t before = t->p.iteration - (uint64_t)n;
     if (t->o->programs->plain) TRY(step_wait(t->o->programs->plain, e));
     if (t->o->programs->paired) TRY(step_wait(t->o->programs->paired, e));
-    double wall = (wall_clock() - t->began) / (n ? n : 1);
+    double wall = (wall_clock() - t->began) / (n ? n : 1), loading = 0;
+    for (int i = 0; i < n; i++) loading += t->pending[i].loading / n;
     t->npending = 0;
     for (int i = 0; i < n; i++) {
+        t->pending[i].loading = loading;
         int rc = report(t, &t->pending[i], before + (uint64_t)i + 1, wall, e);
         if (!rc) continue;
         t->p.iteration = before + (uint64_t)i;
