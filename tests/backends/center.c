@@ -5,13 +5,14 @@ struct center_case {
     int classes;
     struct shape in;
     int rows_back, scored, add, move, reuse_detached;
+    struct share share; /* of the scored rows */
 };
 
 static double center_run(struct rig *r, const struct center_case *k, const struct tensor *x,
                          const void *label, const struct center_state *state, struct tensor *gx)
 {
     const struct center_ops *ops = r->be->ops->center;
-    struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3, { 0, 0, 0 } };
+    struct center_desc d = { x, k->classes, k->rows_back, .7, 4, .3, k->share };
     struct step_state now = { .iteration = 3, .ce_average = -1 };
     struct op_plan p;
     struct err e;
@@ -21,7 +22,8 @@ static double center_run(struct rig *r, const struct center_case *k, const struc
     assert_int_equal(ops->plan(r->be, &d, &p, &e), OK);
     const struct op_context *context =
         WITH(rig_alloc(r, p.scratch_bytes), .state = on_device, .label = label, .scored = k->scored,
-             .scored_all = k->scored, .add = !k->move, .reuse_detached = k->reuse_detached);
+             .scored_all = k->share.all ? k->share.all : k->scored, .add = !k->move,
+             .reuse_detached = k->reuse_detached);
     assert_int_equal(ops->forward(&p, context, x->data, state, loss), OK);
     r->be->ops->download(r->be, &value, loss, sizeof value);
     assert_int_equal(ops->backward(&p, context, x->data, state, gx->data, k->add), OK);
@@ -33,6 +35,7 @@ static double center_run(struct rig *r, const struct center_case *k, const struc
 static void center(struct rig *r, const void *arg)
 {
     const struct center_case *k = arg;
+    if (k->share.all) rig_twin(r);
     size_t n = (size_t)k->in.n, d = shape_row(k->in), classes = (size_t)k->classes;
     struct tensor x = rig_dense(r, k->in), gx;
     struct center_state state = { rig_alloc_noise(r, classes * d, 1), rig_alloc_noise(r, classes * d, 2),
@@ -57,10 +60,11 @@ static void center(struct rig *r, const void *arg)
 static void centering(void **state)
 {
     static const struct center_case cases[] = {
-        /* classes, features, rows_back, scored, add, move, reuse_detached */
-        { 3, { 7, 5, 1, 1 }, 7, 7, 0, 1, 0 },
-        { 9, { 20, 130, 1, 1 }, 18, 10, 1, 0, 0 },
-        { 300, { 12, 6, 2, 3 }, 12, 6, 0, 0, 1 },
+        /* classes, features, rows_back, scored, add, move, reuse_detached, share */
+        { 3, { 7, 5, 1, 1 }, 7, 7, 0, 1, 0, { 0, 0, 0 } },
+        { 9, { 20, 130, 1, 1 }, 18, 10, 1, 0, 0, { 0, 0, 0 } },
+        { 300, { 12, 6, 2, 3 }, 12, 6, 0, 0, 1, { 0, 0, 0 } },
+        { 9, { 20, 65, 1, 1 }, 18, 10, 1, 1, 0, { 11, 10, 21 } },
     };
     CHECK_EACH(state, center, cases, "center");
 }

@@ -4,6 +4,7 @@
 struct dropout_case {
     struct shape in;
     int rows_back, blocked, add;
+    struct share share;
 };
 
 static void drop(struct rig *r, const void *arg)
@@ -13,7 +14,7 @@ static void drop(struct rig *r, const void *arg)
     struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
                   y = { .shape = k->in };
-    struct dropout_desc d = { &x, k->rows_back, 0.3, 77, { 0, 0, 0 } };
+    struct dropout_desc d = { &x, k->rows_back, 0.3, 77, k->share };
     struct step_state now = { .step = 5 };
     void *on_device = rig_alloc(r, sizeof now);
     r->be->ops->upload(r->be, on_device, &now, sizeof now);
@@ -34,10 +35,10 @@ static void drop(struct rig *r, const void *arg)
 
 static void dropout(void **state)
 {
-    static const struct dropout_case cases[] = { { { 4, 17, 5, 7 }, 3, 1, 1 },
-                                                 { { 4, 32, 3, 3 }, 4, 1, 0 },
-                                                 { { 4, 3, 9, 5 }, 4, 0, 1 },
-                                                 { { 4, 20, 1, 1 }, 4, 1, 0 } };
+    static const struct dropout_case cases[] = { { { 4, 17, 5, 7 }, 3, 1, 1, { 0, 0, 0 } },
+                                                 { { 4, 32, 3, 3 }, 4, 1, 0, { 0, 4, 4 } },
+                                                 { { 4, 3, 9, 5 }, 4, 0, 1, { 3, 2, 7 } },
+                                                 { { 4, 20, 1, 1 }, 4, 1, 0, { 9, 4, 13 } } };
     CHECK_EACH(state, drop, cases, "dropout");
 }
 

@@ -15,6 +15,12 @@ struct match_case {
     double full_rate;
 };
 
+/* Of a process that has a share of the rows of S1, and as many of S2. */
+struct shared_case {
+    struct match_case k;
+    struct share share;
+};
+
 struct match_bed {
     const struct match_case *k;
     struct tensor x, gx;
@@ -64,11 +70,12 @@ static void match_run(struct rig *r, struct match_bed *t, const struct op_plan *
     assert_int_equal(ops->backward(p, context, kept, t->gx.data, t->k->add), OK);
 }
 
-static struct match_bed match_bed(struct rig *r, const struct match_case *k)
+static struct match_bed match_bed(struct rig *r, const struct match_case *k, struct share share)
 {
     struct match_bed t = { .k = k };
     struct shape s = k->row;
     s.n = k->memory ? k->m1 : k->m1 + k->m2;
+    if (share.all) s.n = s.n / share.all * share.rows;
     t.x = rig_dense(r, s);
     rig_fill(r, &t.x, 1);
     t.label = rig_host(r, (size_t)s.n, sizeof(int));
@@ -78,11 +85,10 @@ static struct match_bed match_bed(struct rig *r, const struct match_case *k)
 }
 
 /* Two steps, so that the second finds something in the memory. */
-static void match(struct rig *r, const void *arg)
+static void match_shared(struct rig *r, const struct match_case *k, struct share share)
 {
-    const struct match_case *k = arg;
     const struct match_ops *ops = r->be->ops->match;
-    struct match_bed t = match_bed(r, k);
+    struct match_bed t = match_bed(r, k, share);
     struct op_plan p = { 0 };
     struct err e;
     size_t m2 = (size_t)k->m2;
@@ -91,8 +97,8 @@ static void match(struct rig *r, const void *arg)
     r->be->ops->upload(r->be, old.n, &(real){ 0 }, sizeof(real));
     r->be->ops->upload(r->be, old.h, rig_host(r, m2 * shape_row(k->row), sizeof(real)),
                        m2 * shape_row(k->row) * sizeof(real));
-    struct match_desc desc = { &t.x, k->m1,     k->m2,    k->classes,   k->rows_back,     k->first,   k->o,
-                               .7,   k->warmup, k->every, k->full_rate, k->unconditional, { 0, 0, 0 } };
+    struct match_desc desc = { &t.x, k->m1,     k->m2,    k->classes,   k->rows_back,     k->first, k->o,
+                               .7,   k->warmup, k->every, k->full_rate, k->unconditional, share };
     if (ops->plan(r->be, &desc, &p, &e)) fail_msg("%s", e.msg);
     void *kept = rig_alloc(r, p.kept_bytes);
     for (uint64_t i = 0; i < 2; i++) {
@@ -103,10 +109,19 @@ static void match(struct rig *r, const void *arg)
         *value = (real)t.value;
         rig_keep(r, "match", value, 1);
         if (k->grain != BAD) rig_keep_tensor(r, "gx", &t.gx, k->rows_back);
-        if (k->memory) rig_keep_vector(r, "memory", old.h, shape_count(t.x.shape));
+        if (k->memory) rig_keep_vector(r, "memory", old.h, m2 * shape_row(k->row));
     }
     op_destroy(&p);
     op_destroy(&p);
+}
+
+static void match(struct rig *r, const void *arg) { match_shared(r, arg, (struct share){ 0, 0, 0 }); }
+
+static void match_of_two(struct rig *r, const void *arg)
+{
+    const struct shared_case *k = arg;
+    rig_twin(r);
+    match_shared(r, &k->k, k->share);
 }
 
 static void matching(void **state)
@@ -151,6 +166,13 @@ static void matching(void **state)
                                                                                     */
     };
     CHECK_EACH(state, match, cases, "match");
+    const struct shared_case shared[] = {
+        { { 21, 21, 3, 0, { 0, 7, 1, 1 }, 20, 0, 1, 1, 0, FINE, c, 0, 0, 0 }, { 11, 10, 21 } },
+        { { 21, 21, 3, 0, { 0, 5, 2, 3 }, 10, 1, 0, 1, 0, FINE, squared, 0, 0, 0 }, { 0, 10, 21 } },
+        { { 11, 10, 3, 0, { 0, 5, 3, 2 }, 10, 0, 0, 1, 0, FINE, plain, 0, 0, 0 }, { 11, 10, 21 } },
+        { { 21, 21, 3, 1, { 0, 7, 1, 1 }, 11, 1, 0, 1, 0, FINE, c, 0, 0, 0 }, { 10, 11, 21 } },
+    };
+    CHECK_EACH(state, match_of_two, shared, "match of two processes");
 }
 
 int main(void)

@@ -35,14 +35,14 @@ static void shift(struct rig *r, struct tensor *t, real by)
     assert_int_equal(r->be->ops->write(r->be, t, 0, t->shape.n, v, 0), OK);
 }
 
-static void norm(struct rig *r, const void *arg)
+/* share: of the rows of each split. */
+static void norm_shared(struct rig *r, const struct norm_case *k, struct share share)
 {
-    const struct norm_case *k = arg;
     struct err e;
     struct op_plan maker = { 0 }, p;
     struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
                   y = { .shape = k->in };
-    struct norm_desc d = { &x, 1, k->splits, k->rows_s1, k->rows_back, k->act, NULL, { 0, 0, 0 } };
+    struct norm_desc d = { &x, 1, k->splits, k->rows_s1, k->rows_back, k->act, NULL, share };
     const struct norm_ops *ops = r->be->ops->norm;
     assert_int_equal(ops->plan(r->be, &d, &y, &p, &e), OK);
     size_t c = (size_t)k->in.c;
@@ -76,6 +76,16 @@ static void norm(struct rig *r, const void *arg)
     op_destroy(&maker);
 }
 
+static void norm(struct rig *r, const void *arg) { norm_shared(r, arg, (struct share){ 0, 0, 0 }); }
+
+static void norm_of_two(struct rig *r, const void *arg)
+{
+    const struct norm_case *k = arg;
+    const int rows = k->in.n / k->splits;
+    rig_twin(r);
+    norm_shared(r, k, (struct share){ 1, rows, 2 * rows + 1 });
+}
+
 static void batch_norm(void **state)
 {
     /* shape, splits, rows_s1, rows_back, blocked, add, in place, running statistics there, activation, mean
@@ -107,6 +117,12 @@ static void batch_norm(void **state)
         { { 16, 24, 5, 5 }, 2, 7, 16, 0, 0, 0, 1, ACT_RELU, 64 },
     };
     CHECK_EACH(state, norm, cases, "norm");
+    static const struct norm_case shared[] = {
+        { { 5, 17, 3, 3 }, 1, 5, 5, 0, 0, 0, 1, ACT_RELU, 0 },
+        { { 8, 32, 5, 5 }, 2, 4, 8, 1, 1, 1, 0, ACT_LEAKY, 0 },
+        { { 8, 20, 3, 3 }, 2, 4, 4, 1, 0, 0, 1, ACT_LOGISTIC, 8 },
+    };
+    CHECK_EACH(state, norm_of_two, shared, "norm of two processes");
     for (enum act a = 0; a < ACT_COUNT; a++) {
         const struct norm_case wide = { { 6, 16, 5, 3 }, 2, 2, 6, 1, 0, 1, 1, a, 0 },
                                odd = { { 5, 11, 3, 3 }, 1, 5, 5, 0, 1, 0, 0, a, 0 };

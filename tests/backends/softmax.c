@@ -40,7 +40,7 @@ static void softmax(struct rig *r, const void *arg)
     rig_fill(r, &y, 0);
     assert_int_equal(ops->forward(&p,
                                   WITH(scratch, .label = dev, .mixed = mixed, .scored = k->scored,
-                                       .scored_all = k->scored),
+                                       .scored_all = 2 * k->scored + 1),
                                   x.data, y.data, loss),
                      OK);
     rig_keep_tensor(r, "p", &y, n);
@@ -54,7 +54,7 @@ static void softmax(struct rig *r, const void *arg)
     struct tensor gy = rig_gradient(r, &y, 2), gx = rig_gradient(r, &x, k->add ? 3 : 0);
     assert_int_equal(ops->backward(&p,
                                    WITH(scratch, .label = k->scored ? dev : NULL, .mixed = mixed,
-                                        .scored = k->scored, .scored_all = k->scored),
+                                        .scored = k->scored, .scored_all = 2 * k->scored + 1),
                                    y.data, k->gy ? gy.data : NULL, gx.data, k->add),
                      OK);
     rig_keep_tensor(r, "gx", &gx, k->rows_back);

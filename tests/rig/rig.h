@@ -37,6 +37,8 @@ struct rig {
 
 /* In fp32, and the same device for all rigs of a program. Skips the test where it cannot be opened. */
 void rig_open(struct rig *r, const char *device, int threads);
+/* From here on there is another process, which has the rows and the numbers of this one. */
+void rig_twin(struct rig *r);
 /* Checks the guards, and frees the memory. */
 void rig_close(struct rig *r);
 

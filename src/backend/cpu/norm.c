@@ -426,7 +426,7 @@ static int plan(struct backend *be, const struct norm_desc *d, struct tensor *ou
     TRY(format_tensor(out, d->in->layout, e));
     struct norm *s = p->self;
     *s = (struct norm){ .cpu = cpu_of(be),
-                        .group = be->group,
+                        .be = be,
                         .g = geometry_of(d->in),
                         .half = { { 0, halves == SPLITS ? first : n }, { first, n } },
                         .halves = halves,

@@ -4,7 +4,7 @@
 #define BACKEND_CPU_NORM_JOIN_H
 #include <math.h>
 #include "backend/ops/norm.h"
-#include "group/group.h"
+#include "backend/ops/sum.h"
 #include "norm_strips.h"
 
 static void set_line(const struct job *k, size_t c, double mean, double var)
@@ -27,7 +27,7 @@ static int join_moments(const struct job *k)
         *var = (double)k->kept[VAR * s->vector + c];
         norm_to_sums(s->share, mean, var);
     }
-    TRY(group_add(s->group, k->sums, 2 * n));
+    TRY(s->be->ops->sum->add(s->be, k->sums, 2 * n));
     for (size_t c = 0; c < n; c++) {
         double *mean = &k->sums[2 * c], *var = mean + 1;
         norm_from_sums(mean, var);
@@ -43,7 +43,7 @@ static int join_gradients(const struct job *k)
     const double weight = (double)s->share.rows / s->share.all;
     for (size_t c = 0; c < s->g.c; c++)
         for (size_t i = 0; i < MADE; i++) k->sums[MADE * c + i] = weight * (double)k->made[i * s->vector + c];
-    TRY(group_add(s->group, k->sums, MADE * s->g.c));
+    TRY(s->be->ops->sum->add(s->be, k->sums, MADE * s->g.c));
     for (size_t c = 0; c < s->g.c; c++)
         for (size_t i = 0; i < MADE; i++) k->made[i * s->vector + c] = (float)k->sums[MADE * c + i];
     return OK;

@@ -35,7 +35,7 @@ struct norm {
     enum act act;
     float below; /* slope of the left half-line, where act has two that meet in 0 */
     enum kind kind;
-    struct group *group;
+    struct backend *be;
     struct share share;      /* see struct norm_desc */
     int adds;                /* an addend before the activation */
     struct operand u, gu;    /* the addend, and its gradient */

@@ -14,8 +14,8 @@ struct sum_ops {
     int (*end)(struct backend *);
     /* The same at once: in order with what is computed before and after it. */
     int (*add)(struct backend *, double *x, size_t n);
-    /* Also at once: of share.all rows of so many bytes, each process has its share at `own`; `all` gets all.
-     */
+    /* Also at once: of share.all rows of so many bytes, each process has its share at `own`, which may be its
+     * place in `all`; `all` gets all. */
     int (*join)(struct backend *, struct share, const void *own, size_t bytes, void *all);
 };
 

@@ -3,7 +3,6 @@
 #include "backend/ops/center.h"
 #include "backend/ops/sum.h"
 #include "ref.h"
-#include "group/group.h"
 
 struct center {
     struct backend *be;
@@ -34,14 +33,15 @@ static int read_features(const struct center *s, const void *x, int rows, real *
 static int join(const struct center *s, const struct op_context *context, const void *x, const int **label)
 {
     const struct share k = s->desc.share;
+    const struct sum_ops *sum = s->be->ops->sum;
     real *h = context->scratch;
     int *joined = (int *)(void *)(h + (size_t)k.all * s->d);
     *label = context->label;
     TRY(read_features(s, x, context->scored, h + (size_t)k.first * s->d));
     if (!k.all) return context->scored;
     *label = joined;
-    TRY(s->be->ops->sum->join(s->be, k, context->label, sizeof *joined, joined));
-    TRY(group_gather(s->be->group, h, k.all, s->d * sizeof *h));
+    TRY(sum->join(s->be, k, context->label, sizeof *joined, joined));
+    TRY(sum->join(s->be, k, h + (size_t)k.first * s->d, s->d * sizeof *h, h));
     return k.all;
 }
 

@@ -324,12 +324,13 @@ static void exchange(struct match *s, const int *label, const struct match_memor
 static int join(struct match *s, const struct op_context *context, const struct tensor *in)
 {
     const struct share k = s->desc.share;
+    const struct sum_ops *sum = s->be->ops->sum;
     for (int i = 0; i < s->halves; i++) {
-        const size_t first = (size_t)i * (size_t)k.all, own = first + (size_t)k.first;
-        TRY(s->be->ops->read(s->be, in, i * k.rows, k.rows, s->h + own * s->d));
-        TRY(group_gather(s->be->group, s->h + first * s->d, k.all, s->d * sizeof *s->h));
-        TRY(s->be->ops->sum->join(s->be, k, context->label + i * k.rows, sizeof *s->joined,
-                                  s->joined + first));
+        const size_t first = (size_t)i * (size_t)k.all;
+        real *own = s->h + (first + (size_t)k.first) * s->d;
+        TRY(s->be->ops->read(s->be, in, i * k.rows, k.rows, own));
+        TRY(sum->join(s->be, k, own, s->d * sizeof *own, s->h + first * s->d));
+        TRY(sum->join(s->be, k, context->label + i * k.rows, sizeof *s->joined, s->joined + first));
     }
     return OK;
 }
@@ -357,7 +358,7 @@ static int average(const struct match *s, double *match)
 {
     if (s->halves) return OK;
     *match /= group_size(s->be->group);
-    return group_add(s->be->group, match, 1);
+    return s->be->ops->sum->add(s->be, match, 1);
 }
 
 static int forward(const struct op_plan *p, const struct op_context *context, const void *x,

@@ -4,12 +4,12 @@
  * of a channel (the chain rule of Ioffe and Szegedy 2015, its three terms put together):
  *   dLoss/dx = scale / root * (g - sum(g) / N - u * sum(g * u) / N) */
 #include "backend/ops/norm.h"
-#include "group/group.h"
+#include "backend/ops/sum.h"
 #include "ref.h"
 
 struct norm {
     struct norm_desc desc;
-    struct group *group;
+    struct backend *be;
 };
 
 /* Kept from forward to backward: one for each channel of each split. */
@@ -49,7 +49,7 @@ static ptrdiff_t value(const struct norm_desc *s, int split, int c, ptrdiff_t k)
 static int plan(struct backend *be, const struct norm_desc *d, struct tensor *out, struct op_plan *p,
                 struct err *e)
 {
-    const struct norm self = { *d, be->group };
+    const struct norm self = { *d, be };
     struct shape stats = { d->splits, d->in->shape.c, 1, 1 };
     TRY(ref_plan(p, &self, sizeof self, out, e));
     p->fused = 1;
@@ -79,7 +79,7 @@ static int measure_all(const struct norm *norm, const real *x, struct moments *s
     for (int k = 0; k < n; k++) stats[k] = measure(s, k / channels, k % channels, x);
     if (!s->share.all) return OK;
     for (int k = 0; k < n; k++) norm_to_sums(s->share, &stats[k].mean, &stats[k].var);
-    TRY(group_add(norm->group, &stats->mean, 2 * (size_t)n));
+    TRY(norm->be->ops->sum->add(norm->be, &stats->mean, 2 * (size_t)n));
     for (int k = 0; k < n; k++) norm_from_sums(&stats[k].mean, &stats[k].var);
     return OK;
 }
@@ -179,7 +179,7 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
         ref_put(&gscale[k % channels], sum[k].gu, context->add || k >= channels);
         ref_put(&gbias[k % channels], sum[k].g, context->add || k >= channels);
     }
-    if (s->share.all) TRY(group_add(norm->group, &sum->g, 2 * (size_t)(splits * channels)));
+    if (s->share.all) TRY(norm->be->ops->sum->add(norm->be, &sum->g, 2 * (size_t)(splits * channels)));
     for (int k = 0; gx && k < splits * channels; k++)
         descend(s, k / channels, k % channels, stats[k], sum[k], scale[k % channels], x, y, gy, gx);
     return OK;
