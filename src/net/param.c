@@ -1,6 +1,7 @@
 #include "param.h"
 #include <math.h>
 #include <string.h>
+#include "backend/ops/sum.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -184,11 +185,13 @@ static int allocate_gradients(struct net *n, struct err *e)
     return OK;
 }
 
-/* Where processes have some of their own. */
+static int has_own_statistics(const struct net *n) { return n->be->group && !n->config.sync_bn; }
+
+/* In host memory they are brought together as one. */
 static int allocate_statistics(struct net *n, struct err *e)
 {
     size_t count = 0;
-    if (!n->be->group || n->config.sync_bn) return OK;
+    if (!has_own_statistics(n) || n->be->ops->sum->begin_mean) return OK;
     for (int i = 0; i < n->nparam; i++) count += is_statistic(n->param[i]) ? n->param[i]->count : 0;
     n->statistics = mem_alloc(count, sizeof *n->statistics);
     return n->statistics ? OK : net_no_memory(n, e);
@@ -223,10 +226,15 @@ void params_swap_averages(struct net *n)
 
 int params_join_begin(struct net *n)
 {
+    const struct sum_ops *sum = n->be->ops->sum;
     real *own = n->statistics;
-    for (int i = 0; own && i < n->nparam; i++) {
+    for (int i = 0; has_own_statistics(n) && i < n->nparam; i++) {
         const struct param *p = n->param[i];
         if (!is_statistic(p)) continue;
+        if (!own) {
+            TRY(sum->begin_mean(n->be, n->share, p->w, p->count));
+            continue;
+        }
         TRY(param_get(p, own));
         for (size_t k = 0; k < p->count; k++) *own++ *= (real)n->share.rows;
     }

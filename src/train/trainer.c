@@ -259,9 +259,8 @@ static int report(struct trainer *t, const struct pending *it, uint64_t iteratio
     return OK;
 }
 
-/* Waits for what was submitted and reports it, one iteration after another; these are taken to have been, and
- * to have waited for images, equally long. After a failure the counters and the weights are those before the
- * iteration that failed. */
+/* Waits for what was submitted and reports it, one iteration after another, as if equally long, with waits
+ * for images. After a failure the counters and the weights are those before the iteration that failed. */
 static int drain(struct trainer *t, struct err *e)
 {
     int n = t->npending;

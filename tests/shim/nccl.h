@@ -10,7 +10,11 @@ typedef struct {
 } ncclUniqueId;
 typedef enum { ncclSuccess = 0, ncclUnhandledCudaError = 1, ncclInternalError = 3 } ncclResult_t;
 typedef enum { ncclInt8 = 0, ncclFloat = 7, ncclDouble = 8 } ncclDataType_t;
-typedef enum { ncclSum = 0 } ncclRedOp_t;
+typedef enum {
+    ncclSum = 0,
+    ncclPremultiplied = 5
+} ncclRedOp_t; /* the latter: the first that a program makes */
+typedef enum { ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 const char *ncclGetErrorString(ncclResult_t);
 const char *ncclGetLastError(ncclComm_t);
@@ -19,6 +23,9 @@ ncclResult_t ncclCommInitRank(ncclComm_t *, int size, ncclUniqueId, int rank);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t *);
 ncclResult_t ncclCommDestroy(ncclComm_t);
 ncclResult_t ncclCommAbort(ncclComm_t);
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *, void *scalar, ncclDataType_t, ncclScalarResidence_t,
+                                      ncclComm_t);
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t, ncclComm_t);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t, ncclRedOp_t, ncclComm_t,

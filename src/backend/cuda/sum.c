@@ -76,7 +76,8 @@ static void close(struct backend *be)
     struct peers *p = cu->peers;
     ncclResult_t state;
     if (!p) return;
-    if (p->comm && ncclCommGetAsyncError(p->comm, &state) == ncclSuccess && state == ncclSuccess)
+    if (p->comm && !group_is_abandoned(be->group) && ncclCommGetAsyncError(p->comm, &state) == ncclSuccess &&
+        state == ncclSuccess)
         ncclCommDestroy(p->comm);
     else if (p->comm)
         ncclCommAbort(p->comm);
@@ -125,6 +126,19 @@ static int begin(struct backend *be, real *x, size_t n)
     return sum(cu->peers, x, n, ncclFloat);
 }
 
+static int begin_mean(struct backend *be, struct share s, real *x, size_t n)
+{
+    const struct cuda *cu = cuda_of(be);
+    const ncclComm_t comm = cu->peers->comm;
+    const float weight = (float)((double)s.rows / s.all);
+    ncclRedOp_t weighted;
+    TRY(after_computing(cu));
+    TRY(bare(ncclRedOpCreatePreMulSum(&weighted, (void *)&weight, ncclFloat, ncclScalarHostImmediate, comm)));
+    int rc = bare(ncclAllReduce(x, x, n, ncclFloat, weighted, comm, cu->peers->stream));
+    ncclRedOpDestroy(weighted, comm);
+    return rc;
+}
+
 static int end(struct backend *be) { return before_computing(cuda_of(be)); }
 
 static int add(struct backend *be, double *x, size_t n)
@@ -158,4 +172,4 @@ static int join(struct backend *be, struct share s, const void *own, size_t byte
     return before_computing(cu);
 }
 
-const struct sum_ops cuda_sum = { open, close, begin, end, add, join };
+const struct sum_ops cuda_sum = { open, close, begin, end, begin_mean, add, join };
