@@ -18,7 +18,7 @@ set y2tics
 set yrange [0:*]
 set y2label 'peak resident memory, MiB' offset -1
 set ylabel 'images/s' offset 1.2
-set key top left samplen 2
+set key at graph .4, graph .62 samplen 2
 
 set multiplot layout 1,2 title 'ResNet-18 on 3x32x32, training step, 2 threads' font ',13' margins .07,.92,.14,.84 spacing .16
 
