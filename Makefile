@@ -319,7 +319,7 @@ test:
 	@scripts/deps.sh build test turbojpeg opencv mpi
 	@$(MAKE) -j$(JOBS) --no-print-directory darknet lib check-programs tests/bin/itra-golden
 	@$(MAKE) -j$(JOBS) --no-print-directory DOUBLE=1 check-programs
-	@$(MAKE) -j$(JOBS) --no-print-directory MPI=1 build/float-mpi/darknet
+	@$(MAKE) -j$(JOBS) --no-print-directory MPI=1 build/float-mpi/darknet build/float-mpi/tests/bench/exchange
 	@$(MAKE) -j$(JOBS) --no-print-directory MPI=1 DOUBLE=1 build/double-ref-mpi/darknet
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=address,undefined check-programs
 	@$(MAKE) -j$(JOBS) --no-print-directory SAN=thread build/float-thread/tests/unit/loader

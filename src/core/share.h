@@ -14,4 +14,10 @@ SCALAR int share_row(struct share s, int i)
     return i < s.rows ? s.first + i : s.first + s.all - s.rows + i;
 }
 
+/* What part of the rows of all these are. */
+SCALAR double share_weight(struct share s) { return (double)s.rows / s.all; }
+
+/* How many values there are in the rows of all, of which n are in these. */
+SCALAR double share_total(struct share s, double n) { return s.all ? n / s.rows * s.all : n; }
+
 #endif

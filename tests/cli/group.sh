@@ -9,7 +9,7 @@ if [ ! -x "$alone" ] || ! command -v mpirun >/dev/null; then
     skip "no build with MPI=1 (MPI_DARKNET), or no mpirun"
     finish
 fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
+. "$here/tests/cli/group.inc"
 make_data
 PMI_SIZE=4 "$alone" classifier train mini.data no.cfg >out 2>err
 check "started by another MPI's mpirun: said" grep -q '^darknet: started as one of 4 processes, but MPI finds none of the others' err
@@ -29,19 +29,6 @@ train() { # train RANKS PROGRAM ARGUMENTS...: 0 ranks: without mpirun
         timeout 120 mpirun -np "$ranks" "$program" classifier train mini.data "$@" >out 2>err </dev/null
     fi
 }
-apart() { # apart FILE FILE: how far apart weights are, as a share of their norm
-    python3 - "$1" "$2" <<'END'
-import array, math, sys
-def numbers(path):
-    a = array.array('f')
-    a.frombytes(open(path, 'rb').read()[20:])
-    return a
-a, b = (numbers(p) for p in sys.argv[1:3])
-assert len(a) == len(b) > 100
-print(math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)) / sum(x * x for x in a)))
-END
-}
-near() { awk -v d="$(apart "$1" "$2")" -v most="$3" 'BEGIN { print d; exit !(d != "" && d <= most) }'; }
 
 for mode in "" "pair=loader" "pair=loader match=class gradient=first" "pair=split" "pair=memory" "pair=loader every=3 estimate=unbiased root=0"; do
     section=
@@ -53,7 +40,7 @@ for mode in "" "pair=loader" "pair=loader match=class gradient=first" "pair=spli
     for ranks in 2 3; do
         train $ranks "$double" mode.cfg
         check "${mode:-center loss}, $ranks processes: status" test $? = 0
-        check "${mode:-center loss}, $ranks processes: the weights of one" near one.weights backup/mode_final.weights 1e-6
+        check "${mode:-center loss}, $ranks processes: the weights of one" weights_near one.weights backup/mode_final.weights 1e-6
     done
 done
 # Each process for itself is another loss.
@@ -62,7 +49,7 @@ train 0 "$double" apart.cfg
 cp backup/apart_final.weights one.weights
 train 2 "$double" apart.cfg
 check "sync=0: trains" test -s backup/apart_final.weights
-check "sync=0: is not the loss of all" eval '! near one.weights backup/apart_final.weights 1e-4'
+check "sync=0: is not the loss of all" eval '! weights_near one.weights backup/apart_final.weights 1e-4'
 net alone.cfg "$(printf '[itra]\nlambda=2\nsync=0\npair=memory')"
 train 2 "$double" alone.cfg
 check "sync=0 with a memory: refused" grep -q '^darknet: alone.cfg:[0-9]*: \[itra\].* sync=0 needs pair=loader or split' err
@@ -73,7 +60,7 @@ net few.cfg "$(printf '[itra]\nlambda=.6\nwarmup=0')"
 train 0 "$alone" few.cfg -set net.max_batches=4 -threads 1
 cp backup/few_final.weights one.weights
 train 2 "$alone" few.cfg -set net.max_batches=4 -threads 1
-check "float: the weights of one" near one.weights backup/few_final.weights 1e-4
+check "float: the weights of one" weights_near one.weights backup/few_final.weights 1e-4
 check "one line an iteration" test "$(grep -c '^[0-9]*, ' out)" = 4
 check "one row an iteration" test "$(grep -c ^train, backup/few_metrics.csv)" = 4
 train 0 "$alone" few.cfg -threads 1

@@ -6,7 +6,7 @@ DARKNET=${GPU_GROUP:-none}
 . "$(dirname "$0")/../cli/common.inc"
 train=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 [ -e $train ] || { skip "Fashion-MNIST is not installed"; finish; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
+. "$here/tests/cli/group.inc"
 export SHIM_GPUS=3
 
 # A net with all that depends on which rows a process has; 13 rows cannot be shared evenly.
@@ -64,19 +64,7 @@ run() { # run NAME RANKS CFG FLAG...: into folder NAME; 0 ranks: without mpirun
     timeout -s KILL 60 $start "$DARKNET" classifier train "$name.data" "$cfg" -threads 1 -workers 1 "$@" \
         >"$name.out" 2>"$name.err" </dev/null
 }
-apart() { # apart FILE FILE: how far apart weights are, as a share of their norm
-    python3 - "$1" "$2" <<'END'
-import array, math, sys
-def numbers(path):
-    a = array.array('f')
-    a.frombytes(open(path, 'rb').read()[20:])
-    return a
-a, b = (numbers(p) for p in sys.argv[1:3])
-assert len(a) == len(b) > 100
-print(math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)) / sum(x * x for x in a)))
-END
-}
-apart_at_most() { awk -v d="$(apart "$1"/*_final.weights "$2"/*_final.weights)" -v most="$3" 'BEGIN { print d; exit !(d != "" && d <= most) }'; }
+apart_at_most() { weights_near "$1"/*_final.weights "$2"/*_final.weights "$3"; }
 same() { cmp "$1"/*_final.weights "$2"/*_final.weights; }
 
 section() { # section NAME LINES...

@@ -188,8 +188,7 @@ static void move_running(const struct norm *s, const float *stats, double bn_mom
         double m = 0, v = 0;
         for (int i = 0; i < s->halves; i++) {
             const float *of = stats + (size_t)i * KEPT * s->vector;
-            double n = (double)((s->half[i].to - s->half[i].from) * s->g.pixels);
-            if (s->share.all) n = n / s->share.rows * s->share.all;
+            double n = share_total(s->share, (double)((s->half[i].to - s->half[i].from) * s->g.pixels));
             m += (double)of[MEAN * s->vector + c] / s->halves;
             v += (double)of[VAR * s->vector + c] * (n > 1 ? n / (n - 1) : 1) / s->halves;
         }

@@ -40,7 +40,7 @@ static int join_moments(const struct job *k)
 static int join_gradients(const struct job *k)
 {
     const struct norm *s = k->s;
-    const double weight = (double)s->share.rows / s->share.all;
+    const double weight = share_weight(s->share);
     for (size_t c = 0; c < s->g.c; c++)
         for (size_t i = 0; i < MADE; i++) k->sums[MADE * c + i] = weight * (double)k->made[i * s->vector + c];
     TRY(s->be->ops->sum->add(s->be, k->sums, MADE * s->g.c));

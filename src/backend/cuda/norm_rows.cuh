@@ -32,8 +32,7 @@ DEVICE unsigned rows_of(const struct norm_job *j, unsigned split)
 /* With those of the other processes. */
 DEVICE double rows_of_all(const struct norm_job *j, unsigned split)
 {
-    const double n = rows_of(j, split);
-    return j->share.all ? n / j->share.rows * j->share.all : n;
+    return share_total(j->share, rows_of(j, split));
 }
 
 /* Vectors of channels that a block does at a time, from vector v on. */

@@ -130,7 +130,7 @@ static int begin_mean(struct backend *be, struct share s, real *x, size_t n)
 {
     const struct cuda *cu = cuda_of(be);
     const ncclComm_t comm = cu->peers->comm;
-    const float weight = (float)((double)s.rows / s.all);
+    const float weight = (float)share_weight(s);
     ncclRedOp_t weighted;
     TRY(after_computing(cu));
     TRY(bare(ncclRedOpCreatePreMulSum(&weighted, (void *)&weight, ncclFloat, ncclScalarHostImmediate, comm)));

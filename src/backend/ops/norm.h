@@ -22,7 +22,7 @@ struct norm_desc {
  * functions turn back. */
 SCALAR void norm_to_sums(struct share s, double *mean, double *var)
 {
-    const double weight = (double)s.rows / s.all;
+    const double weight = share_weight(s);
     *var = weight * (*var + *mean * *mean);
     *mean *= weight;
 }

@@ -36,8 +36,7 @@ static ptrdiff_t values(const struct norm_desc *s, int split)
 /* The same in all processes. */
 static double values_all(const struct norm_desc *s, int split)
 {
-    double here = (double)values(s, split);
-    return s->share.all ? here / s->share.rows * s->share.all : here;
+    return share_total(s->share, (double)values(s, split));
 }
 
 static ptrdiff_t value(const struct norm_desc *s, int split, int c, ptrdiff_t k)
