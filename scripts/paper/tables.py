@@ -165,8 +165,8 @@ MODES = ({"pair": "split"}, {"pair": "memory"}, {"every": "16"}, {"gradient": "f
 
 
 def grid_cells(block: str) -> Callable[[str, str], list[Cell]]:
-    """At small scale with our recipe also every root and warmup, to choose from, and every mode at one strength;
-    otherwise as in the paper."""
+    """At small scale with our recipe also every root and warmup, to choose from, and every mode with the root and at
+    the setting chosen; otherwise as in the paper."""
     paper, chosen = PAPER[block], PAPER_LAMBDA[block]
     full = method_cells(block, 10, LAMBDAS)
 
@@ -180,7 +180,8 @@ def grid_cells(block: str) -> Callable[[str, str], list[Cell]]:
         softly = [center(s, warmup="auto") for s in (".05", ".1")]
         grid = [itra(v, recipe, paper["itra"] if v == chosen else (), root=root, warmup=warmup)
                 for warmup in ("auto", "0") for root in "10" for v in LAMBDAS]
-        modes = [itra(".8", recipe, root="1", warmup="auto", **mode) for mode in MODES]
+        modes = [itra(v, recipe, root=root, warmup="auto", **mode) for v, root in ((".8", "1"), (".4", "0"))
+                 for mode in MODES]
         return plain + softly + grid[:2 * len(LAMBDAS)] + modes + grid[2 * len(LAMBDAS):]
     return cells
 
