@@ -45,7 +45,8 @@ struct net {
     struct param **param; /* in .weights order */
     int nparam;
     real *gradients;        /* backend memory, in training nets: of all layers, the last one's first */
-    real *statistics;       /* on their way between processes: see params_join_begin; or NULL */
+    real *statistics;       /* likewise: the running ones that move; or NULL */
+    size_t nstatistics;     /* numbers, padding included */
     struct step_state *now; /* backend memory; in training nets, with: */
     struct op_plan optim;
     struct op_plan images; /* see net_keep_images */

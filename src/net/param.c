@@ -105,11 +105,11 @@ void params_destroy(struct net *n)
 {
     n->be->ops->free(n->be, n->gradients);
     n->gradients = NULL;
-    mem_free(n->statistics);
+    n->be->ops->free(n->be, n->statistics);
     n->statistics = NULL;
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
-        n->be->ops->free(n->be, p->w);
+        if (!is_statistic(p)) n->be->ops->free(n->be, p->w);
         n->be->ops->free(n->be, p->v);
         n->be->ops->free(n->be, p->s);
         n->be->ops->free(n->be, p->average);
@@ -155,15 +155,15 @@ static int allocate(struct param *p, int train, struct err *e)
 {
     struct backend *be = p->net->be;
     if (!train) return (p->host = mem_alloc(p->count, sizeof *p->host)) ? OK : net_no_memory(p->net, e);
-    TRY(be->ops->alloc(be, p->bytes, &p->w, e));
+    if (!is_statistic(p)) TRY(be->ops->alloc(be, p->bytes, &p->w, e));
     if (is_averaged(p)) TRY(be->ops->alloc(be, p->bytes, &p->average, e));
     if (!learns(p)) return OK;
     TRY(be->ops->alloc(be, p->bytes, &p->v, e));
     return p->net->config.adam ? be->ops->alloc(be, p->bytes, &p->s, e) : OK;
 }
 
-/* Bytes that a gradient takes in the block of all: each is aligned as if it had memory of its own. */
-static size_t gradient_bytes(const struct param *p) { return (p->bytes + 63) / 64 * 64; }
+/* Of `bytes` in a block: what comes next is aligned as if it had memory of its own. */
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* One block, in the order in which backward fills it: what is complete is always its beginning. */
 static int allocate_gradients(struct net *n, struct err *e)
@@ -171,7 +171,7 @@ static int allocate_gradients(struct net *n, struct err *e)
     void *block;
     size_t end = 0;
     for (int i = n->nparam - 1; i >= 0; i--)
-        if (learns(n->param[i])) end += gradient_bytes(n->param[i]);
+        if (learns(n->param[i])) end += aligned(n->param[i]->bytes);
     TRY(n->be->ops->alloc(n->be, end, &block, e));
     n->gradients = block;
     end = 0;
@@ -179,22 +179,31 @@ static int allocate_gradients(struct net *n, struct err *e)
         struct param *p = n->param[i];
         if (!learns(p)) continue;
         p->g = (char *)block + end;
-        end += gradient_bytes(p);
+        end += aligned(p->bytes);
         n->layer[p->layer].gradients = end;
     }
     return OK;
 }
 
-static int has_own_statistics(const struct net *n) { return n->be->group && !n->config.sync_bn; }
-
-/* In host memory they are brought together as one. */
+/* Also one block: processes join them all at once. */
 static int allocate_statistics(struct net *n, struct err *e)
 {
-    size_t count = 0;
-    if (!has_own_statistics(n) || n->be->ops->sum->begin_mean) return OK;
-    for (int i = 0; i < n->nparam; i++) count += is_statistic(n->param[i]) ? n->param[i]->count : 0;
-    n->statistics = mem_alloc(count, sizeof *n->statistics);
-    return n->statistics ? OK : net_no_memory(n, e);
+    void *block;
+    size_t end = 0;
+    for (int i = 0; i < n->nparam; i++)
+        if (is_statistic(n->param[i])) end += aligned(n->param[i]->bytes);
+    n->nstatistics = end / sizeof *n->statistics;
+    if (!end) return OK;
+    TRY(n->be->ops->alloc(n->be, end, &block, e));
+    n->statistics = block;
+    end = 0;
+    for (int i = 0; i < n->nparam; i++) {
+        struct param *p = n->param[i];
+        if (!is_statistic(p)) continue;
+        p->w = (char *)block + end;
+        end += aligned(p->bytes);
+    }
+    return OK;
 }
 
 int params_create(struct net *n, int train, struct err *e)
@@ -226,32 +235,8 @@ void params_swap_averages(struct net *n)
 
 int params_join_begin(struct net *n)
 {
-    const struct sum_ops *sum = n->be->ops->sum;
-    real *own = n->statistics;
-    for (int i = 0; has_own_statistics(n) && i < n->nparam; i++) {
-        const struct param *p = n->param[i];
-        if (!is_statistic(p)) continue;
-        if (!own) {
-            TRY(sum->begin_mean(n->be, n->share, p->w, p->count));
-            continue;
-        }
-        TRY(param_get(p, own));
-        for (size_t k = 0; k < p->count; k++) *own++ *= (real)n->share.rows;
-    }
-    return own ? group_sum_begin(n->be->group, n->statistics, (size_t)(own - n->statistics)) : OK;
-}
-
-int params_join_end(struct net *n)
-{
-    real *sum = n->statistics;
-    for (int i = 0; sum && i < n->nparam; i++) {
-        struct param *p = n->param[i];
-        if (!is_statistic(p)) continue;
-        for (size_t k = 0; k < p->count; k++) sum[k] = (real)((double)sum[k] / n->share.all);
-        TRY(param_set(p, sum));
-        sum += p->count;
-    }
-    return OK;
+    const int own = n->be->group && n->nstatistics && !n->config.sync_bn;
+    return own ? n->be->ops->sum->begin_mean(n->be, n->share, n->statistics, n->nstatistics) : OK;
 }
 
 static int check_finite(const struct param *p, real *host, struct err *e)

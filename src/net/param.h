@@ -36,10 +36,9 @@ size_t params_bytes(const struct net *, int train);
 real *params_host(const struct net *, struct err *);
 
 /* Where batch norm is by each process's own rows: running statistics become the mean over all processes.
- * Weights and all else are the same in each anyway. In the background, like the sums of gradients; `end`
- * comes after the end of those. */
+ * Weights and all else are the same in each anyway. In the background, like the sums of gradients, and at an
+ * end with them. */
 int params_join_begin(struct net *);
-int params_join_end(struct net *);
 
 /* Does the update move it? */
 int param_is_trained(const struct param *);

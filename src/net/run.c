@@ -161,8 +161,7 @@ int run_backward(struct program *p, const struct pass *pass, int sum, struct err
         if (!rc && sum) rc = sum_gradients(p, i, i > lowest, &summed);
     }
     int ended = sum ? be->ops->sum->end(be) : OK; /* also after a failure: the memory may be freed soon */
-    if (rc || ended) return rc ? rc : ended;
-    return sum ? params_join_end(p->net) : OK;
+    return rc ? rc : ended;
 }
 
 /* Is the loss of this layer that of the rows of this process, to be added to that of the others? Layers of

@@ -12,7 +12,7 @@ struct sum_ops {
      * until `end`, which waits for all that were begun, nobody else may touch them. */
     int (*begin)(struct backend *, real *x, size_t n);
     int (*end)(struct backend *);
-    /* As begin, but the mean, weighted by the rows of each share. NULL in host memory. */
+    /* As begin, but the mean, weighted by the rows of each share. */
     int (*begin_mean)(struct backend *, struct share, real *x, size_t n);
     /* The same at once: in order with what is computed before and after it. */
     int (*add)(struct backend *, double *x, size_t n);
