@@ -10,7 +10,7 @@
 #include "group/group.h"
 
 static const char magic[8] = "DNSTATE";
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 static const size_t state_limit = (size_t)1 << 40;
 
 /* In the machine's own byte order: a state is for resuming here, .weights are for keeping. */
@@ -18,7 +18,8 @@ struct header {
     char magic[8];
     uint64_t version, number_bytes;                     /* of this format; of a `real` */
     uint64_t seed, mini, subdivisions, images, classes; /* must agree */
-    uint64_t settings, threads, device; /* hash of the cfg; of computing; hash of its name: should agree */
+    uint64_t settings, device;   /* hashes, of the cfg and of its name: should agree, as should */
+    uint64_t threads, processes; /* how many compute in each of how many */
 };
 
 /* ---- names ---- */
@@ -112,6 +113,7 @@ static struct header header_of(const struct net *net, int images)
     h.classes = (uint64_t)net->classes;
     h.settings = hash_settings(net->cfg);
     h.threads = net->be->ops->by_threads ? (uint64_t)net->be->threads : 0;
+    h.processes = (uint64_t)group_size(net->be->group);
     h.device = hash_text(hash_seed, net->be->ops->name);
     return h;
 }
@@ -273,6 +275,18 @@ int state_save(const struct net *net, const struct progress *p, int images, cons
     return rc;
 }
 
+/* how: numbers are from here on; flag: asks for as many as before. */
+static void note_count(const struct net *net, const char *path, uint64_t was, uint64_t is, const char *what,
+                       const char *how, const char *flag)
+{
+    if (was != is)
+        note(&net->notes,
+             "%s: was written with %llu %s, this run has %llu: numbers %s from here on (%s %llu: as if "
+             "nothing "
+             "had happened)",
+             path, (unsigned long long)was, what, (unsigned long long)is, how, flag, (unsigned long long)was);
+}
+
 /* What changes the run that is resumed, but need not keep it from going on. */
 static void note_changes(const struct net *net, const struct header *h, const struct progress *there,
                          const struct progress *here, const char *path)
@@ -285,12 +299,10 @@ static void note_changes(const struct net *net, const struct header *h, const st
     if (h->device != mine.device)
         note(&net->notes, "%s: was written on another device: numbers are rounded differently from here on",
              path);
-    else if (h->threads != mine.threads)
-        note(&net->notes,
-             "%s: was written with %llu compute threads, this run has %llu: numbers are rounded differently "
-             "from here on (-threads %llu: as if nothing had happened)",
-             path, (unsigned long long)h->threads, (unsigned long long)mine.threads,
-             (unsigned long long)h->threads);
+    else
+        note_count(net, path, h->threads, mine.threads, "compute threads", "are rounded differently",
+                   "-threads");
+    note_count(net, path, h->processes, mine.processes, "processes", "differ", "mpirun -np");
     if (there->samples != here->samples)
         note(&net->notes,
              "%s: the training images have changed since this state was written (paths, labels, order, size "
