@@ -1,10 +1,12 @@
 /* help and version: printed from the tables that the program itself works with. */
 #include <stdio.h>
 #include <string.h>
+#include "backend/ops/sum.h"
 #include "cli/cli.h"
 #include "core/text.h"
 #include "darknet.h"
 #include "data/decoder.h"
+#include "group/group.h"
 
 static void print_keys(const struct key *keys)
 {
@@ -109,5 +111,10 @@ int cli_version(const struct cli *c, struct err *e)
         printf("device %s%s: %s\n", backend_at(i)->name, i ? "" : " (default)", backend_at(i)->version());
     for (int i = 0; decoder_at(i); i++)
         printf("images %s: %s\n", decoder_at(i)->name, decoder_at(i)->version());
+    if (group_version()) printf("processes: %s\n", group_version());
+    for (int i = 0; backend_at(i); i++) {
+        const struct sum_ops *sum = backend_at(i)->sum;
+        if (sum && sum->version) printf("processes on %s: %s\n", backend_at(i)->name, sum->version());
+    }
     return OK;
 }

@@ -15,6 +15,8 @@ static const struct group_kind *const kinds[] = {
     NULL,
 };
 
+const char *group_version(void) { return kinds[0] ? kinds[0]->version() : NULL; }
+
 /* How many processes were started together, as their starter tells each of them: Open MPI; MPICH, Intel and
  * Slurm; Slurm by PMIx. 0: others by PMIx do not say. */
 static int launched(void)

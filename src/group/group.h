@@ -23,6 +23,8 @@ struct group;
  * what connects them: E_ARG. Where `stop` is set and a rank does not answer any more, waiting ends. */
 int group_open(struct group **, const volatile sig_atomic_t *stop, struct err *);
 void group_close(struct group *);
+/* What connects processes, and its version; NULL: built without. */
+const char *group_version(void);
 
 int group_rank(const struct group *);
 int group_size(const struct group *); /* of NULL: 1 */

@@ -4,6 +4,7 @@
 #include "group/group.h"
 
 struct group_kind {
+    const char *(*version)(void); /* name and version */
     /* Sets rank, size, local_rank and self. A group of one is as good as none. */
     int (*open)(struct group *, struct err *);
     void (*close)(struct group *);   /* also after E_GROUP; not after a failed open */

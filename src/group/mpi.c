@@ -35,6 +35,18 @@ struct mpi {
     atomic_int lost;   /* a rank cannot be reached: no more waiting */
 };
 
+/* The first words of what the library tells, at length, of itself. */
+static const char *version(void)
+{
+    static _Thread_local char text[MPI_MAX_LIBRARY_VERSION_STRING]; /* the same each time */
+    int length;
+    if (MPI_Get_library_version(text, &length)) return "MPI";
+    text[strcspn(text, ",\n")] = 0;
+    for (char *c = text; *c; c++)
+        if (*c == '\t') *c = ' ';
+    return text;
+}
+
 /* Asks again and again, with pauses while this process computes (wanted 0), and for no longer than GRACE once
  * a signal has asked for an end: a rank that is gone never answers. */
 static int await(const struct group *g, MPI_Request *request, const atomic_int *wanted)
@@ -225,4 +237,4 @@ static void close(struct group *g)
     release(m);
 }
 
-const struct group_kind group_mpi = { open, close, abandon, gather, sum_begin, sum_end };
+const struct group_kind group_mpi = { version, open, close, abandon, gather, sum_begin, sum_end };

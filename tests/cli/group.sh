@@ -11,6 +11,7 @@ if [ ! -x "$alone" ] || ! command -v mpirun >/dev/null; then
 fi
 . "$here/tests/cli/group.inc"
 make_data
+check "version: what connects processes" grep -qE '^processes: .*MPI' <("$alone" version)
 PMI_SIZE=4 "$alone" classifier train mini.data no.cfg >out 2>err
 check "started by another MPI's mpirun: said" grep -q '^darknet: started as one of 4 processes, but MPI finds none of the others' err
 # A net with all that depends on which rows a process has: batch norm in two halves, dropout, blocks of it, crops.
@@ -97,6 +98,8 @@ for ranks in 0 1 2 3; do
     [ $ranks = 0 ] || run="mpirun -np $ranks"
     timeout 120 $run "$alone" classifier train mini.data own.cfg -resume backup/own_last.state -set net.max_batches=24 >out 2>err </dev/null
     check "resumed by $ranks processes" test $? = 0 -a -s backup/own_final.weights
+    check "resumed by $ranks processes: whether it were as many" \
+        test $ranks = 2 -o "$(grep -c 'was written with 2 processes, this run has .*(mpirun -np 2: as if' err)" = 1
     [ $ranks = 1 ] || # alone on the terminal that mpirun makes
         check "resumed by $ranks processes: from where it was" test "$(grep -c '^[0-9]*, ' out)" = 4
 done

@@ -13,6 +13,12 @@ struct ncclComm {
 
 static _Thread_local int depth; /* calls of ncclGroupStart that have not been ended */
 
+ncclResult_t ncclGetVersion(int *v)
+{
+    *v = 22703; /* 2.27.3 */
+    return ncclSuccess;
+}
+
 const char *ncclGetErrorString(ncclResult_t rc) { return rc ? "failed" : "no error"; }
 const char *ncclGetLastError(ncclComm_t c) { return (void)c, "MPI on the host"; }
 

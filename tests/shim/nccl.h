@@ -16,6 +16,7 @@ typedef enum {
 } ncclRedOp_t; /* the latter: the first that a program makes */
 typedef enum { ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
+ncclResult_t ncclGetVersion(int *);
 const char *ncclGetErrorString(ncclResult_t);
 const char *ncclGetLastError(ncclComm_t);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *);

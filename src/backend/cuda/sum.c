@@ -30,6 +30,15 @@ static int explain(ncclResult_t rc, const char *what, struct err *e)
                 ncclGetLastError(NULL));
 }
 
+static const char *version(void)
+{
+    static _Thread_local char text[40]; /* the same each time */
+    int v = 0;
+    ncclGetVersion(&v); /* of the library that was found, not of the header */
+    snprintf(text, sizeof text, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return text;
+}
+
 /* ---- open and close ---- */
 
 static int prepare(struct cuda *cu, int leads, struct card *own, struct err *e)
@@ -172,4 +181,4 @@ static int join(struct backend *be, struct share s, const void *own, size_t byte
     return before_computing(cu);
 }
 
-const struct sum_ops cuda_sum = { open, close, begin, end, begin_mean, add, join };
+const struct sum_ops cuda_sum = { version, open, close, begin, end, begin_mean, add, join };

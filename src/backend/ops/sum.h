@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 
 struct sum_ops {
+    const char *(*version)(void); /* of the library that does it; NULL: src/group does */
     /* Connects the devices, once, before the rest. NULL: nothing to do. */
     int (*open)(struct backend *, struct err *);
     void (*close)(struct backend *); /* for the backend's own close, whether open was called or not */
