@@ -1,20 +1,34 @@
 /* The matrix product on the host, for make GPU=host. */
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernel.h"
+#include "core/mem.h"
+
+struct blas {
+    stream_t stream;
+};
 
 int blas_open(struct blas **b, stream_t s, const struct dev_info *info, struct err *e)
 {
-    (void)s, (void)info, (void)e;
-    *b = NULL;
+    (void)info;
+    *b = mem_alloc(1, sizeof **b);
+    if (!*b) return fail(e, E_MEM, "no memory to open cuBLAS");
+    (*b)->stream = s;
     return OK;
 }
-void blas_close(struct blas *b) { (void)b; }
+void blas_close(struct blas *b) { mem_free(b); }
 
-int blas_multiply(struct blas *blas, const struct blas_product *p, const void *a, const void *b, void *c)
+struct call {
+    struct blas_product product;
+    const void *a, *b;
+    void *c;
+};
+
+static void multiply(const void *args)
 {
-    (void)blas;
-    int way = shim_launch("product");
-    if (way) return way < 0 ? way : OK;
+    const struct call *call = args;
+    const struct blas_product *p = &call->product;
+    const void *a = call->a, *b = call->b;
+    void *c = call->c;
     for (size_t i = 0; i < p->m; i++)
         for (size_t j = 0; j < p->n; j++) {
             double sum = 0;
@@ -28,5 +42,11 @@ int blas_multiply(struct blas *blas, const struct blas_product *p, const void *a
             float f = (float)(sum + (double)p->beta * old);
             store(p->bf16_c, 1, c, i * p->n + j, &f);
         }
-    return OK;
+}
+
+int blas_multiply(struct blas *blas, const struct blas_product *p, const void *a, const void *b, void *c)
+{
+    int way = shim_launch("product");
+    if (way) return way < 0 ? way : OK;
+    return shim_enqueue(blas->stream, multiply, &(struct call){ *p, a, b, c }, sizeof(struct call));
 }

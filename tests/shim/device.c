@@ -1,5 +1,4 @@
-/* The cuda backend's device on the host, for make GPU=host: memory is host memory, the stream does everything
- * at once. */
+/* The cuda backend's device on the host, for make GPU=host: memory is host memory, streams are queue.c's. */
 #include "backend/cuda/device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +6,10 @@
 #include "core/mem.h"
 #include "backend/cuda/kernel.h"
 #include "order.h"
+#include "queue.h"
 
 _Thread_local int kernel_order;
-_Thread_local long device_calls, device_fails;
+_Thread_local long device_calls, device_fails, device_syncs;
 _Thread_local int device_records, device_major = 9;
 static _Thread_local int recording;
 
@@ -86,15 +86,16 @@ int dev_open(int index, stream_t *stream, struct dev_info *info, struct err *e)
     TRY(told(call(), "opening the GPU", e));
     device_count("open");
     *info = (struct dev_info){ "kernels on the host", device_major, 0, 4, { (unsigned char)index } };
-    return OK;
+    return told(shim_stream(stream, 1), "making a stream", e);
 }
 void dev_use(int index) { (void)index; }
 int dev_stream(stream_t *stream, struct err *e)
 {
     *stream = NULL;
-    return told(call(), "making a stream", e);
+    TRY(told(call(), "making a stream", e));
+    return told(shim_stream(stream, 0), "making a stream", e);
 }
-void dev_close(stream_t s) { (void)s; }
+void dev_close(stream_t s) { shim_stream_close(s); }
 
 size_t dev_free_bytes(void) { return mem_free_bytes(); }
 
@@ -116,7 +117,12 @@ int dev_alloc(void **out, size_t bytes, struct err *e)
     fill(*out, bytes);
     return OK;
 }
-void dev_free(void *p) { free(p); }
+/* As the runtime: once nothing runs that could use it. */
+void dev_free(void *p)
+{
+    if (p) shim_finish_all();
+    free(p);
+}
 
 int dev_pin(void **out, size_t bytes, struct err *e)
 {
@@ -125,34 +131,66 @@ int dev_pin(void **out, size_t bytes, struct err *e)
     *out = mem_alloc(bytes, 1);
     return *out ? OK : fail(e, E_MEM, "no memory for %zu pinned bytes", bytes);
 }
-void dev_unpin(void *p) { mem_free(p); }
+void dev_unpin(void *p)
+{
+    if (p) shim_finish_all();
+    mem_free(p);
+}
+
+struct copy {
+    void *to;
+    const void *from; /* NULL: zeros */
+    size_t n;
+};
+static void do_copy(const void *args)
+{
+    const struct copy *c = args;
+    if (c->from)
+        memcpy(c->to, c->from, c->n);
+    else
+        memset(c->to, 0, c->n);
+}
 
 int dev_copy(stream_t s, void *to, const void *from, size_t n)
 {
-    (void)s;
     TRY(call());
-    memcpy(to, from, n);
-    return OK;
+    return shim_enqueue(s, do_copy, &(struct copy){ to, from, n }, sizeof(struct copy));
 }
 int dev_zero(stream_t s, void *p, size_t n)
 {
-    (void)s;
     TRY(call());
-    if (!idle) memset(p, 0, n);
-    return OK;
+    return idle ? OK : shim_enqueue(s, do_copy, &(struct copy){ p, NULL, n }, sizeof(struct copy));
 }
 
 int dev_event(event_t *event, struct err *e)
 {
     *event = NULL;
-    return told(call(), "making an event", e);
+    TRY(told(call(), "making an event", e));
+    return told(shim_event(event), "making an event", e);
 }
-void dev_event_drop(event_t event) { (void)event; }
-int dev_mark(event_t event, stream_t s) { return (void)event, (void)s, recordable_call(); }
-int dev_await(event_t event) { return (void)event, call(); }
-int dev_wait(stream_t s, event_t event) { return (void)s, (void)event, recordable_call(); }
+void dev_event_drop(event_t event)
+{
+    if (event) shim_finish_all();
+    shim_event_drop(event);
+}
+int dev_mark(event_t event, stream_t s)
+{
+    TRY(recordable_call());
+    return recording ? OK : shim_mark(event, s);
+}
+int dev_await(event_t event)
+{
+    TRY(call());
+    shim_await(event);
+    return OK;
+}
+int dev_wait(stream_t s, event_t event)
+{
+    TRY(recordable_call());
+    return recording ? OK : shim_wait(s, event);
+}
 
-/* Kernels run when they are launched: what is written down cannot be run again. */
+/* Work is forgotten once it is done: what is written down cannot be run again. */
 int dev_capture_begin(stream_t s)
 {
     (void)s;
@@ -169,4 +207,10 @@ int dev_capture_end(stream_t s, struct capture **r, struct err *e)
 }
 int dev_launch(stream_t s, const struct capture *r) { return (void)s, (void)r, E_ARG; }
 void dev_capture_destroy(struct capture *r) { (void)r; }
-int dev_sync(stream_t s, struct err *e) { return (void)s, told(call(), "the GPU", e); }
+int dev_sync(stream_t s, struct err *e)
+{
+    device_syncs++;
+    TRY(told(call(), "the GPU", e));
+    shim_finish(s);
+    return OK;
+}

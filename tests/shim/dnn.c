@@ -9,10 +9,12 @@ enum { WORKSPACE = 300 }; /* bytes: used for nothing, but written */
 
 struct cudnn_plan {
     struct cudnn_conv conv;
+    stream_t stream;
 };
 
 /* The convolutions that an engine would have been chosen for. */
 struct dnn {
+    stream_t stream;
     struct engine_file *engines;
     struct choice {
         struct choice *next;
@@ -24,9 +26,9 @@ const char *cudnn_libraries(void) { return "kernels on the host"; }
 
 int cudnn_open(struct dnn **d, stream_t s, struct engine_file *engines, struct err *e)
 {
-    (void)s;
     *d = mem_alloc(1, sizeof **d);
     if (!*d) return fail(e, E_MEM, "no memory to open cuDNN");
+    (*d)->stream = s;
     (*d)->engines = engines;
     return OK;
 }
@@ -69,6 +71,7 @@ int cudnn_plan(struct cudnn_plan **p, struct dnn *d, const struct cudnn_conv *c,
     *p = mem_alloc(1, sizeof **p);
     if (!*p) return fail(e, E_MEM, "no memory to plan a convolution");
     (*p)->conv = *c;
+    (*p)->stream = d->stream;
     return OK;
 }
 void cudnn_plan_drop(struct cudnn_plan *p) { mem_free(p); }
@@ -119,24 +122,37 @@ static void visit(const struct cudnn_conv *v, const void *x, const void *w, cons
 /* cuDNN refuses such tensors, and in such a workspace finds less room than it asked for. */
 static int misaligned(const void *p, size_t to) { return (uintptr_t)p % to != 0; }
 
+struct call {
+    struct cudnn_conv conv;
+    const void *x, *w, *y;
+    void *workspace;
+    double *sum; /* for all numbers of the result */
+};
+
+static void convolve(const void *args)
+{
+    const struct call *c = args;
+    const struct cudnn_conv *v = &c->conv;
+    memset(c->workspace, 0xff, WORKSPACE);
+    visit(v, c->x, c->w, c->y, c->sum);
+    const void *result = v->pass == CUDNN_PASS_FORWARD ? c->y : v->pass == CUDNN_PASS_DATA ? c->x : c->w;
+    for (size_t i = 0; i < numbers(v); i++) {
+        float f = (float)c->sum[i];
+        put(v->bf16, 1, (void *)(uintptr_t)result, i, &f, v->add);
+    }
+    mem_free(c->sum);
+}
+
 int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y, void *workspace)
 {
-    const struct cudnn_conv *v = &p->conv;
-    size_t n = numbers(v);
+    struct call c = { p->conv, x, w, y, workspace, NULL };
     if (misaligned(x, 16) || misaligned(w, 16) || misaligned(y, 16) || misaligned(workspace, 256))
         return E_DEVICE;
     static const char *const names[] = { "convolution forward", "convolution data", "convolution weights" };
-    int way = shim_launch(names[v->pass]);
+    int way = shim_launch(names[p->conv.pass]);
     if (way) return way < 0 ? way : OK;
-    double *sum = mem_alloc(n, sizeof *sum);
-    if (!sum) return E_MEM;
-    memset(workspace, 0xff, WORKSPACE);
-    visit(v, x, w, y, sum);
-    void *to = (void *)(uintptr_t)(v->pass == CUDNN_PASS_FORWARD ? y : v->pass == CUDNN_PASS_DATA ? x : w);
-    for (size_t i = 0; i < n; i++) {
-        float f = (float)sum[i];
-        put(v->bf16, 1, to, i, &f, v->add);
-    }
-    mem_free(sum);
-    return OK;
+    c.sum = mem_alloc(numbers(&p->conv), sizeof *c.sum);
+    int rc = c.sum ? shim_enqueue(p->stream, convolve, &c, sizeof c) : E_MEM;
+    if (rc) mem_free(c.sum);
+    return rc;
 }

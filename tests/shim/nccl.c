@@ -82,29 +82,52 @@ static MPI_Datatype type_of(ncclDataType_t type)
     return type == ncclFloat ? MPI_FLOAT : type == ncclDouble ? MPI_DOUBLE : MPI_BYTE;
 }
 
-/* OK: it runs; > 0: it does not. As launches of kernels, all are counted and can be made to fail. */
-static int way(const char *what, size_t n) { return n > INT_MAX ? E_MEM : shim_launch(what); }
+struct exchange {
+    const void *from;
+    void *to;
+    size_t n;
+    ncclDataType_t type;
+    float factor;
+    int root;
+    MPI_Comm comm;
+};
+
+static void reduce(const void *args)
+{
+    const struct exchange *x = args;
+    const void *from = x->from == x->to ? MPI_IN_PLACE : x->from;
+    for (size_t i = 0; x->factor != 0 && i < x->n; i++) ((float *)x->to)[i] *= x->factor; /* in place */
+    MPI_Allreduce(from, x->to, (int)x->n, type_of(x->type), MPI_SUM, x->comm);
+}
+
+static void broadcast(const void *args)
+{
+    const struct exchange *x = args;
+    int rank, size;
+    MPI_Comm_rank(x->comm, &rank);
+    MPI_Type_size(type_of(x->type), &size);
+    if (rank == x->root && x->from != x->to) memmove(x->to, x->from, x->n * (size_t)size);
+    MPI_Bcast(x->to, (int)x->n, type_of(x->type), x->root, x->comm);
+}
+
+/* As launches of kernels, all are counted and can be made to fail. (MPI itself ends what fails.) */
+static ncclResult_t enqueue(const char *what, stream_t s, void (*run)(const void *), const struct exchange *x)
+{
+    const int way = x->n > INT_MAX ? E_MEM : shim_launch(what);
+    if (way) return way < 0 ? ncclUnhandledCudaError : ncclSuccess;
+    return shim_enqueue(s, run, x, sizeof *x) ? ncclInternalError : ncclSuccess;
+}
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t c, stream_t s)
 {
-    (void)s;
-    const int how = way("sum over GPUs", n);
-    if (how) return how < 0 ? ncclUnhandledCudaError : ncclSuccess;
-    for (size_t i = 0; op == ncclPremultiplied && i < n; i++) ((float *)to)[i] *= c->factor; /* in place */
-    from = from == to ? MPI_IN_PLACE : from;
-    return MPI_Allreduce(from, to, (int)n, type_of(type), MPI_SUM, c->comm) ? ncclInternalError : ncclSuccess;
+    const struct exchange x = { from, to, n, type, op == ncclPremultiplied ? c->factor : 0, 0, c->comm };
+    return enqueue("sum over GPUs", s, reduce, &x);
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root, ncclComm_t c,
                            stream_t s)
 {
-    (void)s;
-    int rank, size;
-    const int how = way("rows to all GPUs", n);
-    if (how) return how < 0 ? ncclUnhandledCudaError : ncclSuccess;
-    MPI_Comm_rank(c->comm, &rank);
-    MPI_Type_size(type_of(type), &size);
-    if (rank == root && from != to) memmove(to, from, n * (size_t)size);
-    return MPI_Bcast(to, (int)n, type_of(type), root, c->comm) ? ncclInternalError : ncclSuccess;
+    const struct exchange x = { from, to, n, type, 0, root, c->comm };
+    return enqueue("rows to all GPUs", s, broadcast, &x);
 }

@@ -7,6 +7,7 @@ extern _Thread_local int kernel_order; /* of the threads of a block: see kernel.
 
 /* Calls of the device so far, and the first one that fails (0: none); all behind it fail too. */
 extern _Thread_local long device_calls, device_fails;
+extern _Thread_local long device_syncs; /* how often the host waited for all that was in a stream */
 /* 1: a step can be recorded, as far as that goes here: nothing of it runs, what a recording may not contain
  * fails, and in the end there is none. */
 extern _Thread_local int device_records;
@@ -15,7 +16,7 @@ extern _Thread_local int device_major; /* compute capability of the card that is
 /* SHIM_COUNTS=FILE in the environment: as a program ends it adds lines "NUMBER WHAT" to the file: how often
  * it asked what of the device, kernels by name. SHIM_IDLE=1: kernels do nothing, and large tensors stay as
  * they are found: what a program at the size of a GPU asks for is counted in seconds. SHIM_GPUS=N: there are
- * N GPUs. */
+ * N GPUs. SHIM_LATE=N: how late it works, see queue.h. */
 void device_count(const char *what);
 
 #endif

@@ -69,11 +69,13 @@ static inline unsigned shim_pick(unsigned t)
     }
 }
 
-/* OK: a launch of what has this name runs; > 0: it does not; < 0: it fails with this. */
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* OK: a launch of what has this name runs; > 0: it does not; < 0: it fails with this. */
 int shim_launch(const char *name);
+/* In its turn in the stream: run, of a copy of its arguments. */
+int shim_enqueue(stream_t, void (*run)(const void *args), const void *args, size_t bytes);
 #ifdef __cplusplus
 }
 #endif
@@ -97,11 +99,24 @@ int shim_launch(const char *name);
         int way_ = shim_launch(#name);                                                                       \
         if (way_ < 0) return way_;                                                                           \
         if (way_) break;                                                                                     \
-        gridDim.x = (unsigned)(gx), gridDim.y = (unsigned)(gy), blockDim.x = (unsigned)(block);              \
-        (void)(cu);                                                                                          \
-        for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)                                           \
-            for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) (name)(__VA_ARGS__);                  \
+        TRY(shim_later((cu)->stream, (unsigned)(gx), (unsigned)(gy), (unsigned)(block), name, __VA_ARGS__)); \
     } while (0)
+
+#ifdef __cplusplus
+template <class F> void shim_run(const void *work) { (*(const F *)work)(); }
+
+/* The arguments are those of now, as in CUDA. */
+template <class... P, class... A>
+static int shim_later(stream_t s, unsigned gx, unsigned gy, unsigned block, void (*kernel)(P...), A... args)
+{
+    auto work = [=] {
+        gridDim.x = gx, gridDim.y = gy, blockDim.x = block;
+        for (blockIdx.y = 0; blockIdx.y < gy; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < gx; blockIdx.x++) kernel(args...);
+    };
+    return shim_enqueue(s, shim_run<decltype(work)>, &work, sizeof work);
+}
+#endif
 
 #endif
 
