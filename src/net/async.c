@@ -8,9 +8,7 @@ enum { KINDS = 4 };
 
 struct async {
     struct op_plan ring;
-    size_t records; /* steps that the ring keeps */
-    int losses;     /* of a step */
-    double *record; /* host: all records as pulled, each `losses` numbers and the stop */
+    int losses; /* of a step; behind them in its record is the stop */
     struct {
         struct capture *step; /* NULL: not captured */
         int runs;
@@ -35,22 +33,19 @@ int async_open(struct program *p, struct err *e)
     if (!a) return net_no_memory(n, e);
     const double **loss = mem_alloc((size_t)p->n, sizeof *loss);
     int *ce = mem_alloc((size_t)p->n, sizeof *ce);
-    a->records = ASYNC_IN_FLIGHT * (size_t)n->config.subdivisions;
     for (const struct layer *l = NULL; loss && ce && (l = next_active(p, l));) {
         if (!l->loss_sum) continue;
         loss[a->losses] = l->loss_sum->data;
         ce[a->losses++] = !(l->ops->flags & LAYER_TRAIN_ONLY);
     }
-    a->record = mem_alloc(a->records * ((size_t)a->losses + 1), sizeof *a->record);
     struct loss_ring_desc d = { .loss = loss,
                                 .is_ce = ce,
                                 .n = a->losses,
-                                .capacity = (int)a->records,
+                                .capacity = 2 * ASYNC_WINDOW * n->config.subdivisions,
                                 .scored = p->desc.share.all,
                                 .parts = n->config.subdivisions,
                                 .chance = log(n->classes) };
-    int ok = loss && ce && a->record;
-    int rc = ok ? n->be->ops->loss_ring->plan(n->be, &d, &a->ring, e) : net_no_memory(n, e);
+    int rc = loss && ce ? n->be->ops->loss_ring->plan(n->be, &d, &a->ring, e) : net_no_memory(n, e);
     mem_free(loss);
     mem_free(ce);
     return rc;
@@ -62,7 +57,6 @@ void async_close(struct program *p)
     if (!a) return;
     for (int i = 0; i < KINDS; i++) p->net->be->ops->capture_destroy(a->kind[i].step);
     op_destroy(&a->ring);
-    mem_free(a->record);
     mem_free(a);
 }
 
@@ -113,18 +107,20 @@ int async_update(struct program *p, int update)
     return update ? ops->optim->update(&n->optim, n->now) : OK;
 }
 
-int async_wait(struct program *p, struct err *e)
+int async_mark(struct program *p, int mark)
 {
-    struct backend *be = p->net->be;
-    TRY(be->ops->sync(be, e));
-    if (e) e->code = OK;
-    return attach_device_error(p->net, be->ops->loss_ring->pull(&p->async->ring, p->async->record), e);
+    return p->net->be->ops->loss_ring->mark(&p->async->ring, mark);
+}
+
+int async_wait(struct program *p, int mark)
+{
+    return p->net->be->ops->loss_ring->await(&p->async->ring, mark);
 }
 
 int async_read(struct program *p, const struct step *s, struct err *e)
 {
     const struct async *a = p->async;
-    const double *loss = a->record + s->number % a->records * ((size_t)a->losses + 1);
+    const double *loss = p->net->be->ops->loss_ring->record(&a->ring, s->number);
     const struct pass pass = { .context.scored_all = p->desc.share.all,
                                .iteration = s->iteration,
                                .rate = s->rate,

@@ -104,7 +104,7 @@ int run_refresh(struct program *, struct err *);     /* calls refresh of each la
  * The host submits them and reads their losses later; meanwhile the device keeps the losses of the last
  * steps, follows the CE, and stops by itself at a loss or a gradient that is not finite. */
 
-enum { ASYNC_IN_FLIGHT = 10 }; /* iterations that may be submitted before they are read */
+enum { ASYNC_WINDOW = 10 }; /* iterations that may be submitted while as many others are not read yet */
 /* Sets p->async where the device can and no layer needs the host. */
 int async_open(struct program *, struct err *);
 void async_close(struct program *);
@@ -115,8 +115,9 @@ typedef int compute_step(struct program *, const struct step *, const struct pas
 int async_run(struct program *, const struct step *, const struct pass *, compute_step *, struct err *);
 /* The end of a step: its losses go into the ring, and the update is made, unless something was not finite. */
 int async_update(struct program *, int update);
-/* Waits for what was submitted, and fetches its losses. */
-int async_wait(struct program *, struct err *);
+/* See step_mark and step_wait. */
+int async_mark(struct program *, int mark);
+int async_wait(struct program *, int mark);
 /* The losses of a step that was waited for, into the layers. E_NUMBER: something was not finite in it. */
 int async_read(struct program *, const struct step *, struct err *);
 

@@ -119,9 +119,19 @@ int step_submit(struct program *p, const struct step *s, struct err *e)
     return OK;
 }
 
-int step_max_in_flight(const struct program *p) { return p->async ? ASYNC_IN_FLIGHT : 1; }
+int step_window(const struct program *p) { return p->async ? ASYNC_WINDOW : 0; }
 
-int step_wait(struct program *p, struct err *e) { return p->async ? async_wait(p, e) : OK; }
+int step_mark(struct program *p, int mark, struct err *e)
+{
+    if (e) e->code = OK;
+    return p->async ? attach_device_error(p->net, async_mark(p, mark), e) : OK;
+}
+
+int step_wait(struct program *p, int mark, struct err *e)
+{
+    if (e) e->code = OK;
+    return p->async ? attach_device_error(p->net, async_wait(p, mark), e) : OK;
+}
 
 /* Only here does the host's account of the training so far change. */
 static void follow(struct net *n, const struct step *s, double ce)
@@ -149,7 +159,8 @@ int step_read_stats(struct program *p, const struct step *s, struct step_stats *
 int step_train(struct program *p, const struct step *s, struct step_stats *stats, struct err *e)
 {
     TRY(step_submit(p, s, e));
-    TRY(step_wait(p, e));
+    TRY(step_mark(p, 0, e));
+    TRY(step_wait(p, 0, e));
     int rc = step_read_stats(p, s, stats, e);
     struct err culprit = { 0 };
     if (rc == E_NUMBER && p->async && e && find_culprit(p, s, &culprit) == E_NUMBER) *e = culprit;

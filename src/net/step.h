@@ -21,12 +21,16 @@ struct program *step_program(const struct step_programs *, const struct step *);
 /* A step without its data: all that follows from its number, which counts sub-mini-batches from 0. */
 struct step step_at(const struct net *, uint64_t number);
 
-/* Forward, backward, and the update where the step says so. On an asynchronous device this only submits them;
- * this many iterations may be submitted before their stats are read: */
+/* Forward, backward, and the update where the step says so. An asynchronous device only has them submitted to
+ * it, and always has something to do where their stats are read in windows: those of one when the next has
+ * been submitted. */
 int step_submit(struct program *, const struct step *, struct err *);
-int step_max_in_flight(const struct program *);
-/* Waits for all that was submitted to this program. */
-int step_wait(struct program *, struct err *);
+/* The most iterations in a window; 0: stats are to be read before the next iteration is submitted. */
+int step_window(const struct program *);
+/* Mark 0 or 1 stands behind the steps that were submitted to this program so far; step_wait waits until they
+ * have been made. */
+int step_mark(struct program *, int mark, struct err *);
+int step_wait(struct program *, int mark, struct err *);
 /* The stats of each step, in order, after step_wait; counts the images of an update and follows the CE.
  * E_NUMBER: something was not finite in that step, and no update has been made since. (On other devices
  * step_submit fails instead, and names the layer whose output or gradient is not finite.) */

@@ -10,15 +10,10 @@
 #include "train/checkpoint.h"
 #include "train/collapse.h"
 #include "train/feed.h"
+#include "train/flight.h"
 #include "train/lock.h"
 
-enum { SAVE_EVERY = 100, THROUGHPUT_WINDOW = 32, MOST_PENDING = 16 };
-
-/* An iteration that was submitted and not yet reported. */
-struct pending {
-    struct program *program;
-    double loading; /* seconds spent waiting for the loader */
-};
+enum { SAVE_EVERY = 100, THROUGHPUT_WINDOW = 32 };
 
 struct trainer {
     struct net *net;
@@ -35,9 +30,7 @@ struct trainer {
     int saved; /* this run has written files.path[LAST] */
     struct metrics metrics;
     struct progress p;
-    struct pending pending[MOST_PENDING]; /* the latest, up to p.iteration */
-    int npending;
-    double began;         /* when the first of them was submitted */
+    struct flight flight; /* the latest iterations, up to p.iteration */
     uint64_t reported;    /* iterations of this run */
     double per_iteration; /* seconds, with loading but without validation: a mean over the latest */
     double valid_seconds; /* of the last validation */
@@ -181,13 +174,13 @@ static void stop(struct trainer *t)
 
 /* ---- an iteration ---- */
 
-static int submit(struct trainer *t, struct pending *now, struct err *e)
+static int submit(struct trainer *t, struct program **program, struct err *e)
 {
     for (int i = 0; i < t->net->config.subdivisions; i++) {
         const struct batch *b;
         double before = wall_clock();
         TRY(group_agree(t->group, loader_next(t->loader, &b, e), e));
-        now->loading += wall_clock() - before;
+        t->flight.loading += wall_clock() - before;
         struct step s = step_at(t->net, b->number);
         s.x = b->x;
         s.move = b->move;
@@ -195,8 +188,8 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
         s.mixed = b->mixed;
         s.rows = b->rows;
         s.rows_s1 = b->rows_s1;
-        now->program = step_program(t->o->programs, &s);
-        int rc = step_submit(now->program, &s, e);
+        *program = step_program(t->o->programs, &s);
+        int rc = step_submit(*program, &s, e);
         loader_release(t->loader, b);
         if (rc) return rc;
     }
@@ -204,14 +197,14 @@ static int submit(struct trainer *t, struct pending *now, struct err *e)
 }
 
 /* Reads the stats of an iteration into its line. */
-static int read_stats(const struct trainer *t, const struct pending *it, struct train_line *l, struct err *e)
+static int read_stats(const struct trainer *t, struct program *p, struct train_line *l, struct err *e)
 {
     int parts = t->net->config.subdivisions, matched = 0;
     double match = 0, extra = 0;
     for (int i = 0; i < parts; i++) {
         struct step s = step_at(t->net, (l->iteration - 1) * (uint64_t)parts + (uint64_t)i);
         struct step_stats stats;
-        TRY(step_read_stats(it->program, &s, &stats, e));
+        TRY(step_read_stats(p, &s, &stats, e));
         l->ce += stats.ce;
         l->lambda = stats.lambda;
         l->rate = s.rate;
@@ -237,16 +230,17 @@ static double eta(const struct trainer *t, uint64_t iteration)
     return left * t->per_iteration + validations * t->valid_seconds;
 }
 
-static int report(struct trainer *t, const struct pending *it, uint64_t iteration, double wall, struct err *e)
+/* Of those that have landed, number i, which is this iteration. */
+static int report(struct trainer *t, const struct landed *landed, int i, uint64_t iteration, struct err *e)
 {
     int burn_in = t->net->config.burn_in;
     struct train_line l = { .iteration = iteration,
-                            .loaded_seconds = it->loading,
-                            .seconds = wall - it->loading,
+                            .loaded_seconds = landed->loading,
+                            .seconds = landed->seconds - landed->loading,
                             .burn_in = iteration < (uint64_t)burn_in ? burn_in : 0 };
-    TRY(read_stats(t, it, &l, e));
+    TRY(read_stats(t, landed->program[i], &l, e));
     double window = ++t->reported < THROUGHPUT_WINDOW ? (double)t->reported : THROUGHPUT_WINDOW;
-    t->per_iteration += (wall - t->per_iteration) / window;
+    t->per_iteration += (landed->seconds - t->per_iteration) / window;
     l.seen = t->net->seen;
     l.epoch = epoch_of(t, l.seen);
     l.ce_smooth = t->p.ce_smooth < 0 ? l.ce : .9 * t->p.ce_smooth + .1 * l.ce;
@@ -259,23 +253,21 @@ static int report(struct trainer *t, const struct pending *it, uint64_t iteratio
     return OK;
 }
 
-/* Waits for what was submitted and reports it, one iteration after another, as if equally long, with waits
- * for images. After a failure the counters and the weights are those before the iteration that failed. */
-static int drain(struct trainer *t, struct err *e)
+/* Reports iterations, one after another, until at most `left` are in flight, and those are marked. After a
+ * failure the counters and the weights are those before the iteration that failed. */
+static int settle(struct trainer *t, int left, struct err *e)
 {
-    int n = t->npending;
-    uint64_t before = t->p.iteration - (uint64_t)n;
-    if (t->o->programs->plain) TRY(step_wait(t->o->programs->plain, e));
-    if (t->o->programs->paired) TRY(step_wait(t->o->programs->paired, e));
-    double wall = (wall_clock() - t->began) / (n ? n : 1), loading = 0;
-    for (int i = 0; i < n; i++) loading += t->pending[i].loading / n;
-    t->npending = 0;
-    for (int i = 0; i < n; i++) {
-        t->pending[i].loading = loading;
-        int rc = report(t, &t->pending[i], before + (uint64_t)i + 1, wall, e);
-        if (!rc) continue;
-        t->p.iteration = before + (uint64_t)i;
-        return rc;
+    struct flight *f = &t->flight;
+    struct landed l;
+    while (f->n > left || f->n > f->marked) {
+        const uint64_t before = t->p.iteration - (uint64_t)f->n;
+        TRY(flight_land(f, t->o->programs, &l, e));
+        for (int i = 0; i < l.n; i++) {
+            int rc = report(t, &l, i, before + (uint64_t)i + 1, e);
+            if (!rc) continue;
+            t->p.iteration = before + (uint64_t)i;
+            return rc;
+        }
     }
     return OK;
 }
@@ -283,24 +275,18 @@ static int drain(struct trainer *t, struct err *e)
 /* After a failure the weights are those of the iteration before. */
 static int iterate(struct trainer *t, struct err *e)
 {
-    struct pending now = { 0 };
+    struct program *program = NULL;
     struct err failed = { 0 };
-    if (!t->npending) t->began = wall_clock();
-    int rc = submit(t, &now, &failed);
+    flight_begin(&t->flight);
+    int rc = submit(t, &program, &failed);
     if (rc) {
-        TRY(drain(t, e)); /* what was submitted before is reported before the failure, or fails first */
+        TRY(settle(t, 0, e)); /* what was submitted before is reported before the failure, or fails first */
         *e = failed;
         return rc;
     }
-    t->pending[t->npending++] = now;
+    flight_add(&t->flight, program);
     t->p.iteration++;
     return OK;
-}
-
-/* No further iteration may be submitted before these are reported. */
-static int pending_full(const struct trainer *t)
-{
-    return t->npending && t->npending >= step_max_in_flight(t->pending[t->npending - 1].program);
 }
 
 /* ---- saving ---- */
@@ -366,7 +352,7 @@ static int validation_due(const struct trainer *t)
 {
     double interval = t->net->config.valid_every * t->train->n,
            images = (double)net_images_per_update(t->net),
-           seen = (double)t->net->seen + t->npending * images; /* with those in flight */
+           seen = (double)t->net->seen + t->flight.n * images; /* with those in flight */
     if (!t->valid) return 0;
     if (reached_end(t)) return 1;
     return interval > 0 && floor(seen / interval) > floor((seen - images) / interval);
@@ -463,14 +449,17 @@ static int validate_and_save(struct trainer *t, int *ending, struct err *e)
 
 static int run(struct trainer *t, struct err *e)
 {
+    const struct flight *f = &t->flight;
     for (int ending = 0; !ending;) {
         int rc = iterate(t, e);
         if (!rc) rc = must_end(t, &ending, e);
         if (rc) return give_up(t, rc, e);
         int due = ending || validation_due(t) || saving_due(t);
-        if (!due && !pending_full(t)) continue;
-        rc = drain(t, e);
-        if (!rc) rc = must_end(t, &ending, e); /* what was reported may have been enough */
+        const int window = due ? 0 : step_window(f->program[f->n - 1]);
+        if (f->n - f->marked < window) continue;
+        rc = settle(t, window, e);
+        if (!rc) rc = must_end(t, &ending, e); /* what was reported may have been enough, */
+        if (!rc && ending) rc = settle(t, 0, e); /* and what follows it is there already */
         due |= ending;
         /* The last update may be the one that overflows, and no later iteration would notice. */
         if (!rc && due) rc = net_check_finite(t->net, e);

@@ -22,16 +22,20 @@ static void losses_and_stop(void **state)
     }
     assert_int_equal(ops->plan(r.be, &d, &p, &e), OK);
     for (int step = 0; step < 8; step++) { /* two an iteration; the last loss is not finite */
-        double value[] = { 10. + step, step < 7 ? (double)step : (double)NAN }, record[KEPT * 3];
+        double value[] = { 10. + step, step < 7 ? (double)step : (double)NAN };
         now.step = (uint64_t)step;
         r.be->ops->upload(r.be, loss, value, sizeof value);
         r.be->ops->upload(r.be, on_device, &now, step ? offsetof(struct step_state, ce_sum) : sizeof now);
         assert_int_equal(ops->push(&p, on_device, step % 2), OK);
-        assert_int_equal(ops->pull(&p, record), OK);
-        assert_true(record[step % KEPT * 3] == 10. + step);
-        assert_true(step == 7 || record[step % KEPT * 3 + 1] == step);
-        assert_true(record[step % KEPT * 3 + 2] == (step < 7 ? 0 : STOP_LOSS));
-        if (step > 0) assert_true(record[(step - 1) % KEPT * 3] == 9. + step);
+        assert_int_equal(ops->mark(&p, step % 2), OK);
+        assert_int_equal(ops->await(&p, (step + 1) % 2), OK); /* of the step before, or none */
+        if (step > 0) assert_true(ops->record(&p, now.step - 1)[0] == 9. + step);
+        if (step > 1) assert_true(ops->record(&p, now.step - 2)[0] == 8. + step);
+        assert_int_equal(ops->await(&p, step % 2), OK);
+        const double *record = ops->record(&p, now.step);
+        assert_true(record[0] == 10. + step);
+        assert_true(step == 7 || record[1] == step);
+        assert_true(record[2] == (step < 7 ? 0 : STOP_LOSS));
         if (step % 2) average = .9 * average + .1 * ((9. + step) / 10 + (10. + step) / 10) / 2;
     }
     r.be->ops->download(r.be, &now, on_device, sizeof now);

@@ -33,6 +33,7 @@ struct contender {
     struct crop *move; /* instead of x, where images stay on the device */
     int *label;
     uint64_t last; /* iteration; from 1 */
+    int mark;      /* of the window of steps that is being filled: 0 and 1 in turn */
 };
 
 struct request {
@@ -144,15 +145,16 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits for all that was submitted, and reads the stats of the last step. */
-static int wait_and_read(struct contender *c, struct program *p, const struct step *last, double *extra,
-                         struct err *e)
+/* Ends a window of steps, and waits for the one before it, or for all. */
+static int end_window(struct contender *c, int all, struct err *e)
 {
-    struct step_stats stats;
-    if (c->plain) TRY(step_wait(c->plain, e));
-    if (c->paired) TRY(step_wait(c->paired, e));
-    TRY(step_read_stats(p, last, &stats, e));
-    *extra += stats.extra_seconds;
+    struct program *const programs[] = { c->plain, c->paired };
+    for (int i = 0; i < 2; i++) {
+        if (!programs[i]) continue;
+        TRY(step_mark(programs[i], c->mark, e));
+        TRY(step_wait(programs[i], all ? c->mark : !c->mark, e));
+    }
+    c->mark = !c->mark;
     return OK;
 }
 
@@ -170,7 +172,7 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
 {
     const struct net *net = c->net;
     double start = now(), extra = 0;
-    int waiting = 0;
+    int filled = 0;
     for (int i = 0; i < count; i++, n++) {
         int two = net_is_paired(net, n);
         struct program *p = two ? c->paired : c->plain;
@@ -184,9 +186,14 @@ static int iterate(struct contender *c, uint64_t n, int count, struct cost *cost
                           .update = 1,
                           .rate = RATE };
         TRY(step_submit(p, &s, e));
-        if (++waiting < step_max_in_flight(p) && i + 1 < count) continue;
-        TRY(wait_and_read(c, p, &s, &extra, e));
-        waiting = 0;
+        const int all = i + 1 == count || !step_window(p);
+        if (++filled < step_window(p) && !all) continue;
+        TRY(end_window(c, all, e));
+        filled = 0;
+        if (!all) continue;
+        struct step_stats stats;
+        TRY(step_read_stats(p, &s, &stats, e));
+        extra += stats.extra_seconds;
     }
     cost->seconds = (now() - start) / count;
     cost->extra = extra / count;
@@ -229,7 +236,7 @@ static void print_ready(const struct contender *c)
 static int play(struct contender *c, struct err *e)
 {
     struct cost cost;
-    int warm_ups = !c->infer && step_max_in_flight(c->plain ? c->plain : c->paired) > 1 ? 3 : 2;
+    int warm_ups = !c->infer && step_window(c->plain ? c->plain : c->paired) ? 3 : 2;
     for (int i = 0; i < warm_ups; i++) TRY(play_round(c, &cost, e));
     print_ready(c);
     for (char line[64]; fgets(line, sizeof line, stdin);) {

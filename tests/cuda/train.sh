@@ -86,6 +86,10 @@ run eager -device cuda -eager
 check "read at once: the same weights" same late eager
 run again -device cuda -workers 3
 check "and again" same late again
+for late in 0 2; do
+    SHIM_LATE=$late run soon$late -device cuda # the other runs: 1
+    check "however late the device works: the same weights ($late)" same late soon$late
+done
 run part -device cuda -set net.max_batches=12
 run part -device cuda -resume part/net_last.state
 check "stopped and resumed: the same weights" same late part

@@ -27,6 +27,7 @@ MATRIX = 989e12 * 0.45  # FLOP/s of convolutions in bf16 whose tiles fill the ca
 PROCESSORS, TILE = 132, 128  # a tile of the output, TILE x TILE, keeps a multiprocessor busy
 GAP = 1.3e-6  # seconds from one node of a graph to the next
 LOAD = 0.7e-6  # seconds of a load from memory and what hangs on it
+DRAIN, WINDOW = 50e-6, 10  # seconds that a device is idle when the host waits for all, reads and begins again; steps between
 BF16, FLOAT = 2, 4  # bytes
 
 Kernel = collections.namedtuple("Kernel", "name what calls seconds")
@@ -201,6 +202,7 @@ What the model pointed at, and what has been done about it:
 | its kernels read their coefficients 16 bytes at a time | 0.08 | 0.08 | SASS: loads in `back` 68 -> 18, `sums` 52 -> 14, `apply` 51 -> 13 |
 | up to 24 candidates are timed for a convolution, at most 5 of an engine, not the first 8 | convolutions: 0-10 % | the same | `tests/cuda/plans`: candidates and engines for an H100 |
 | a [route] to one layer copies nothing; it copied the tensor to where it was | 0.02 | 0.07 | 217 -> 214 launches |
+| the losses of {window} steps are read while the next {window} run; the device was idle meanwhile | {drain:.3f} | {drain:.3f} | `tests/cuda/late`: no wait for all that was submitted |
 
 Assumptions:
 
@@ -208,6 +210,7 @@ Assumptions:
 - Convolutions: 45 % of the published 989 TFLOP/s where tiles of 128 x 128 fill the 132 multiprocessors, less where they do not,
   where there are fewer than 128 channels, or where 64 does not divide the depth; never faster than their bytes.
 - 1.3 us from one node of the graph to the next.
+- {stop:.0f} us without work where the host waits for all that it has submitted, reads losses and begins anew.
 """
 
 
@@ -219,7 +222,7 @@ def main():
     built = args.built.resolve()
     layers = read_net(built / "darknet")
     models = {batch: Model(layers, batch).run() for batch in BATCHES}
-    text = TEXT.format(table=report(models))
+    text = TEXT.format(table=report(models), window=WINDOW, drain=1e3 * DRAIN / WINDOW, stop=1e6 * DRAIN)
     if not args.check:
         RESULT.write_text(text)
         return 0

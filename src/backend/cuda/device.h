@@ -34,7 +34,7 @@ size_t dev_free_bytes(void); /* bytes that are free, less what the runtime itsel
 /* Device memory, aligned to 256 bytes. */
 int dev_alloc(void **, size_t, struct err *);
 void dev_free(void *); /* accepts NULL */
-/* Host memory that copies can read and write while the host goes on. */
+/* Host memory that copies can read and write while the host goes on, and kernels too, at the same address. */
 int dev_pin(void **, size_t, struct err *);
 void dev_unpin(void *); /* accepts NULL */
 

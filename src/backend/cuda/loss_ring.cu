@@ -1,11 +1,12 @@
-/* What the host reads late: a ring of losses on the device, and the running mean of the CE. */
+/* What the host reads late: a ring of losses in pinned memory, where the device writes them itself; and the
+ * running mean of the CE. */
 #include "backend/ops/loss_ring.h"
 #include "kernel.h"
 
 struct ring {
     const double **loss; /* device: n */
     int *is_ce;          /* device: n */
-    double *record;      /* device: capacity x (n + 1) */
+    double *record;      /* pinned: capacity x (n + 1) */
     int n, capacity, scored, parts;
     double chance;
 };
@@ -13,6 +14,7 @@ struct ring {
 struct loss_ring {
     struct cuda *cu;
     struct ring t;
+    event_t mark[2];
 };
 
 DEVICE void follow(const struct ring *t, struct step_state *now, double ce, int last)
@@ -47,15 +49,22 @@ static int push(const struct op_plan *p, struct step_state *now, int last)
     return OK;
 }
 
-static size_t record_bytes(const struct loss_ring *s)
-{
-    return (size_t)s->t.capacity * ((size_t)s->t.n + 1) * sizeof(double);
-}
-
-static int pull(const struct op_plan *p, double *host)
+static int mark(const struct op_plan *p, int mark)
 {
     const struct loss_ring *s = (const struct loss_ring *)p->self;
-    return cuda_get(s->cu, host, s->t.record, record_bytes(s));
+    return dev_mark(s->mark[mark], s->cu->stream);
+}
+
+static int await(const struct op_plan *p, int mark)
+{
+    const struct loss_ring *s = (const struct loss_ring *)p->self;
+    return dev_await(s->mark[mark]);
+}
+
+static const double *record_of(const struct op_plan *p, uint64_t step)
+{
+    const struct ring *t = &((const struct loss_ring *)p->self)->t;
+    return t->record + step % (uint64_t)t->capacity * (uint64_t)(t->n + 1);
 }
 
 static void release(void *self)
@@ -64,7 +73,8 @@ static void release(void *self)
     dev_sync(s->cu->stream, NULL);
     dev_free(s->t.loss);
     dev_free(s->t.is_ce);
-    dev_free(s->t.record);
+    dev_unpin(s->t.record);
+    for (int i = 0; i < 2; i++) dev_event_drop(s->mark[i]);
 }
 
 static int fill(struct loss_ring *s, const struct loss_ring_desc *d, struct err *e)
@@ -75,9 +85,10 @@ static int fill(struct loss_ring *s, const struct loss_ring_desc *d, struct err 
     s->t.loss = (const double **)loss;
     TRY(cuda_copy_of(s->cu, d->is_ce, n * sizeof *d->is_ce, &is_ce, e));
     s->t.is_ce = (int *)is_ce;
-    TRY(dev_alloc(&record, record_bytes(s), e));
+    TRY(dev_pin(&record, (size_t)d->capacity * (n + 1) * sizeof(double), e));
     s->t.record = (double *)record;
-    return OK;
+    TRY(dev_event(&s->mark[0], e));
+    return dev_event(&s->mark[1], e);
 }
 
 static int plan(struct backend *be, const struct loss_ring_desc *d, struct op_plan *p, struct err *e)
@@ -92,4 +103,4 @@ static int plan(struct backend *be, const struct loss_ring_desc *d, struct op_pl
     return fill(s, d, e);
 }
 
-const struct loss_ring_ops cuda_loss_ring = { plan, push, pull };
+const struct loss_ring_ops cuda_loss_ring = { plan, push, mark, await, record_of };

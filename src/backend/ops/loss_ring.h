@@ -1,5 +1,5 @@
-/* A ring of losses on an asynchronous device, so that the host can read them later. Where a backend
- * has none, operations have finished when they return. */
+/* A ring of losses that an asynchronous device writes into host memory, where the host reads them later.
+ * Where a backend has none, operations have finished when they return. */
 #ifndef BACKEND_OPS_LOSS_RING_H
 #define BACKEND_OPS_LOSS_RING_H
 #include "backend/backend.h"
@@ -18,8 +18,12 @@ struct loss_ring_ops {
     /* Keeps the losses of this step, and whether there is a stop, as record step % capacity; follows the CE
      * as running_ce of scalar.h does; stops where a loss is not finite. last: the iteration ends with it. */
     int (*push)(const struct op_plan *, struct step_state *, int last);
-    /* All records, capacity x (n + 1) numbers: the losses, and the stop. Waits. */
-    int (*pull)(const struct op_plan *, double *host);
+    /* Mark 0 or 1 stands behind all that was submitted so far, whatever it marked before; await waits until
+     * the device has passed it. */
+    int (*mark)(const struct op_plan *, int mark);
+    int (*await)(const struct op_plan *, int mark);
+    /* The record of a step, host memory, for who has awaited a mark behind it: n losses, and the stop. */
+    const double *(*record)(const struct op_plan *, uint64_t step);
 };
 
 #endif
