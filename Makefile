@@ -271,7 +271,7 @@ FAULTS  := $(call names,faults)
 OPS     := $(call names,backends)
 ORDERS  := $(call on_host,$(OPS:backends/%=orders/%))
 # Of the cuda backend alone: where kernels run on the host, and where cuDNN is there to plan.
-DEVICE  := $(call on_host,cuda/faults cuda/late cuda/engine_file)$(call on,GPU,cuda/plans)
+DEVICE  := $(call on_host,cuda/faults cuda/late cuda/engine_file cuda/padding)$(call on,GPU,cuda/plans)
 
 $(B)/tests/%.o: ALL_CFLAGS += -Itests
 $(B)/tests/%: $(B)/tests/%.o $(LIB_OBJ) $(B)/link.flags

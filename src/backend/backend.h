@@ -140,8 +140,9 @@ struct backend_ops {
     int (*read)(struct backend *, const struct tensor *, int row, int rows, real *host);
     int (*write)(struct backend *, struct tensor *, int row, int rows, const real *host, int add);
     int (*sync)(struct backend *, struct err *); /* waits, and reports what failed since the last call */
-    /* Layout and bytes of a tensor that no operation makes, whose shape is set: the image. */
-    int (*image)(struct backend *, struct tensor *, struct err *);
+    /* Layout and bytes of a tensor that no operation makes, whose shape is set: the image. pads: channels of
+     * zeros may lie behind those of the shape, since none but convolutions without groups read it. */
+    int (*image)(struct backend *, struct tensor *, int pads, struct err *);
 
 #define OPERATION(name) const struct name##_ops *name; /* NULL: this backend has none */
 #include "ops.inc"

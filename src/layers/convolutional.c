@@ -79,6 +79,7 @@ static int shape(struct layer *l, struct shape *out, struct err *e)
     if (in.c % s->groups || s->filters % s->groups)
         return layer_fail(l, e, "groups=%d must divide the %d input channels and filters=%d", s->groups, in.c,
                           s->filters);
+    l->pads = s->groups == 1;
     *out = (struct shape){ in.n, s->filters, last_y / d.stride_y + 1, last_x / d.stride_x + 1 };
     return blur_shape(&s->blur, l, stride(s, s->stride_y), stride(s, s->stride_x), out, e);
 }

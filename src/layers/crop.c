@@ -44,7 +44,7 @@ static int build(struct layer *l, struct builder *b, struct err *e)
     l->on_host = 1;
     s->in = builder_buffer(b, shape_row(l->in[0]->x.shape) * sizeof(real), LIFE_HOST);
     s->out = builder_buffer(b, shape_count(l->out->x.shape) * sizeof(real), LIFE_HOST);
-    return l->be->ops->image(l->be, &l->out->x, e);
+    return l->be->ops->image(l->be, &l->out->x, 0, e);
 }
 
 /* What happens to all images of a mini-batch. */

@@ -106,7 +106,8 @@ int builder_run(struct program *p, int creates, struct err *e)
 {
     TRY(claim_own(p, e));
     p->net->be->precision = (enum precision)p->net->config.precision;
-    TRY(p->net->be->ops->image(p->net->be, &p->input.x, e));
+    /* Only layer 0 reads the image, unless it is the identity. */
+    TRY(p->net->be->ops->image(p->net->be, &p->input.x, p->node[0].l.pads, e));
     for (struct layer *l = NULL; (l = next_active(p, l));) {
         struct builder b = { .p = p, .node = &p->node[l->index], .creates = creates };
         if (!l->ops->build) continue;

@@ -55,6 +55,7 @@ struct layer {
     struct op_plan plan[LAYER_PLANS]; /* of the operations it calls; the program destroys them */
     struct buffer *loss_sum;          /* builder_loss, or NULL */
     int identity;                     /* out is in[0]; set by shape */
+    int pads;                         /* takes an image that ends in channels of zeros; set by shape */
     int learns;                       /* has parameters that learn: LAYER_PARAMS, or set by shape */
     int inert;          /* no effect in this program: neither forward nor backward is called; set by shape */
     int noloss;         /* it could have a loss, but the cfg says that it has none; set by shape */

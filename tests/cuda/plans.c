@@ -6,6 +6,7 @@
  */
 #include <dirent.h>
 #include "test.h"
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/dnn_engines.h"
 #include "backend/ops/conv.h"
@@ -18,7 +19,9 @@ enum { MOST = 4096, PASSES = 3 };
 struct watch {
     struct backend_ops ops; /* first: backend->ops points here */
     struct conv_ops conv;
-    const struct conv_ops *real_conv;
+    const struct backend_ops *real;
+    const struct tensor *image; /* of the program */
+    int pads;                   /* see backend_ops.image */
     struct cudnn_conv found[MOST];
     int n, cfgs, plans;
     size_t largest; /* workspace */
@@ -36,11 +39,25 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
                 struct err *e)
 {
     struct watch *t = (struct watch *)(uintptr_t)be->ops;
-    for (int pass = 0; pass < PASSES; pass++) {
-        struct cudnn_conv c = cuda_conv_pass(d, out->shape, (enum cudnn_pass)pass, 0, 0);
-        if (cuda_conv_wants(d, (enum cudnn_pass)pass)) add(t, &c);
+    struct tensor in = *d->in;
+    struct linear_desc laid_out = *d;
+    laid_out.in = &in;
+    for (int i = 0; i < 2 * PASSES; i++) {
+        const int bf16 = i % 2;
+        const enum cudnn_pass pass = (enum cudnn_pass)(i / 2);
+        in.layout = cuda_image_layout(in.shape.c, bf16, d->in == t->image && t->pads);
+        struct cudnn_conv c = cuda_conv_pass(&laid_out, out->shape, pass, bf16, 0);
+        if (cuda_conv_wants(d, pass)) add(t, &c);
     }
-    return t->real_conv->linear.plan(be, d, out, p, e);
+    return t->real->conv->linear.plan(be, d, out, p, e);
+}
+
+static int image(struct backend *be, struct tensor *x, int pads, struct err *e)
+{
+    struct watch *t = (struct watch *)(uintptr_t)be->ops;
+    t->image = x;
+    t->pads = pads;
+    return t->real->image(be, x, pads, e);
 }
 
 /* The convolutions of one program of a cfg. */
@@ -55,10 +72,11 @@ static void compile(struct watch *t, const char *path, int train, int paired)
     ok(backend_open(&be, "ref", 1, &e), &e);
     const struct backend_ops *ops = be->ops;
     t->ops = *ops;
-    t->real_conv = ops->conv;
+    t->real = ops;
     t->conv = *ops->conv;
     t->conv.linear.plan = plan;
     t->ops.conv = &t->conv;
+    t->ops.image = image;
     be->ops = &t->ops;
     ok(cfg_read(&cfg, path, &e), &e);
     ok(net_open(&net, cfg, be, 1, &quiet, &e), &e);
@@ -133,14 +151,14 @@ static void candidates(void **state)
     enum { CONVOLUTIONS = 40, OF_AN_ENGINE = 5 };
     const struct watch *t = *state;
     cudnnBackendDescriptor_t card = open_card("h100");
-    int n = t->n < CONVOLUTIONS ? t->n : CONVOLUTIONS, found = 0, engines = 0;
-    for (int i = 0; i < n; i++) {
-        struct cudnn_conv c = t->found[i];
+    int n = 0, found = 0, engines = 0;
+    for (int i = 0; i < t->n && n < CONVOLUTIONS; i++) {
         struct engine_search s = {
-            .card = card, .conv = &c, .workspace_limit = CUDNN_WORKSPACE, .wanted = ENGINES_MAX
+            .card = card, .conv = &t->found[i], .workspace_limit = CUDNN_WORKSPACE, .wanted = ENGINES_MAX
         };
         struct err e = { 0 };
-        c.bf16 = 1;
+        if (!s.conv->bf16) continue;
+        n++;
         ok(cudnn_find_engines(&s, &e), &e);
         found += s.n;
         for (int k = 0; k < s.n; k++) {
@@ -185,15 +203,15 @@ static void plan_all(struct watch *t, const char *card, enum precision precision
                                    .workspace_limit = limit,
                                    .wanted = 1 };
         size_t bytes;
-        c.bf16 = precision == PRECISION_BF16;
+        if (c.bf16 != (precision == PRECISION_BF16)) continue;
         c.tf32 = precision == PRECISION_TF32;
         missing += !plan_one(&s, card, &bytes);
         if (bytes > largest) largest = bytes;
+        t->plans++;
     }
     cudnnBackendDestroyDescriptor(described);
     assert_int_equal(missing, 0);
     assert_true(largest <= limit);
-    t->plans += t->n;
     if (largest > t->largest) t->largest = largest;
 }
 
@@ -213,6 +231,35 @@ static void short_of_memory(void **state)
     for (int p = 0; p < PRECISION_COUNT; p++) plan_all(*state, "h100", (enum precision)p, 0, 0);
 }
 
+/* The weights' gradient of a first layer does without a padded copy of the images. */
+static void images(void **state)
+{
+    static const int channels[] = { 1, 3, 4 };
+    const struct shape out = { 512, 64, 32, 32 };
+    const size_t copy = (size_t)out.n * 32 * 32 * 8 * 2;
+    (void)state;
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        const int c = channels[i];
+        const struct tensor x = { .shape = { out.n, c, 32, 32 }, .layout = cuda_image_layout(c, 1, 1) };
+        const struct linear_desc d = { .in = &x,
+                                       .size = 3,
+                                       .dilation = 1,
+                                       .stride_y = 1,
+                                       .stride_x = 1,
+                                       .pad = 1,
+                                       .groups = 1,
+                                       .rows_back = out.n };
+        const struct cudnn_conv conv = cuda_conv_pass(&d, out, CUDNN_PASS_WEIGHTS, 1, 0);
+        struct engine_search s = {
+            .card = open_card("h100"), .conv = &conv, .workspace_limit = CUDNN_WORKSPACE, .wanted = 1
+        };
+        size_t bytes;
+        assert_true(plan_one(&s, "h100", &bytes));
+        cudnnBackendDestroyDescriptor(s.card);
+        assert_true(bytes < copy);
+    }
+}
+
 /* The message names the convolution. */
 static void refusals(void **state)
 {
@@ -230,8 +277,9 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(h100), cmocka_unit_test(a100),
-                                        cmocka_unit_test(short_of_memory), cmocka_unit_test(refusals),
-                                        cmocka_unit_test(candidates) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(h100),     cmocka_unit_test(a100),       cmocka_unit_test(short_of_memory),
+        cmocka_unit_test(refusals), cmocka_unit_test(candidates), cmocka_unit_test(images)
+    };
     return cmocka_run_group_tests(tests, collect, report);
 }

@@ -326,7 +326,7 @@ static int on_device(struct device *d, const struct vector *v, struct errors *x,
     int m1 = v->half[0].m, m2 = v->half[1].m;
     struct op_plan p = { 0 };
     d->x.shape = (struct shape){ m1 + m2, v->d, 1, 1 };
-    TRY(ops->image(d->be, &d->x, e));
+    TRY(ops->image(d->be, &d->x, 0, e));
     d->g = d->x;
     struct match_desc desc = { &d->x, m1, m2, v->classes, m1 + m2, 0,          options_of(v),
                                1,     0,  1,  0,          0,       { 0, 0, 0 } };

@@ -62,7 +62,8 @@ static inline void linear(struct rig *r, const void *arg)
     const struct linear_case *k = arg;
     struct err e;
     struct op_plan maker = { 0 }, p;
-    struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker) : rig_dense(r, k->in),
+    struct tensor x = k->blocked ? rig_blocked(r, k->in, &maker)
+                                 : rig_image(r, k->in, k->kind == LINEAR_CONV && k->groups == 1),
                   y = { .shape = { k->in.n, k->out, 1, 1 } };
     const struct linear_ops *ops = linear_ops(r, k);
     struct linear_desc d = linear_desc(k, &x);

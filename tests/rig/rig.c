@@ -147,13 +147,15 @@ void *rig_alloc_noise(struct rig *r, size_t n, uint64_t key)
 
 /* ---- tensors ---- */
 
-struct tensor rig_dense(struct rig *r, struct shape s)
+struct tensor rig_image(struct rig *r, struct shape s, int pads)
 {
     struct tensor t = { .shape = s };
     struct err e;
-    assert_int_equal(r->be->ops->image(r->be, &t, &e), OK);
+    assert_int_equal(r->be->ops->image(r->be, &t, pads, &e), OK);
     return t;
 }
+
+struct tensor rig_dense(struct rig *r, struct shape s) { return rig_image(r, s, 0); }
 
 struct tensor rig_blocked(struct rig *r, struct shape s, struct op_plan *plan)
 {

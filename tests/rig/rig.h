@@ -56,7 +56,9 @@ real rig_bf16(real x);                                        /* cut to what bfl
 
 /* ---- tensors ---- */
 
-/* In the format of images: one number after another. */
+/* In the format of images; pads: those that only convolutions without groups read. */
+struct tensor rig_image(struct rig *r, struct shape s, int pads);
+/* One number after another: that of images that anything may read. */
 struct tensor rig_dense(struct rig *r, struct shape s);
 /* In the format that a convolution prefers, whose plan must outlive the tensor. */
 struct tensor rig_blocked(struct rig *r, struct shape s, struct op_plan *plan);

@@ -41,8 +41,9 @@ static int cpu_write(struct backend *be, struct tensor *t, int row, int rows, co
     return OK;
 }
 
-static int cpu_image(struct backend *be, struct tensor *t, struct err *e)
+static int cpu_image(struct backend *be, struct tensor *t, int pads, struct err *e)
 {
+    (void)pads;
     if (!(be->precisions & 1u << be->precision))
         return fail(e, E_DEVICE,
                     "this processor has neither AVX512-BF16 nor AMX, which bf16 needs: try -precision fp32");

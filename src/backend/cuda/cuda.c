@@ -10,6 +10,7 @@
 enum { SMALL_STAGES = MOST_STAGES, SMALL_BYTES = 64 << 10, LARGE_STAGES = 2, LARGE_BYTES = 8 << 20 };
 
 const struct layout cuda_float = { .bf16 = 0 }, cuda_bf16 = { .bf16 = 1 };
+static const struct layout padded = { .bf16 = 1, .channels = 8 };
 
 /* ---- open and close ---- */
 
@@ -165,27 +166,38 @@ static int cuda_download(struct backend *be, void *host, const void *from, size_
 
 /* ---- tensors ---- */
 
-int cuda_tensor(struct tensor *t, int bf16, struct err *e)
+static int lay_out(struct tensor *t, const struct layout *layout, struct err *e)
 {
     size_t count;
     struct shape s = t->shape;
-    if (s.n < 1 || s.c < 1 || s.h < 1 || s.w < 1 || mem_mul((size_t)s.n * (size_t)s.c, (size_t)s.h, &count) ||
+    t->layout = layout;
+    if (s.n < 1 || s.c < 1 || s.h < 1 || s.w < 1 ||
+        mem_mul((size_t)s.n * (size_t)cuda_channels(t), (size_t)s.h, &count) ||
         mem_mul(count, (size_t)s.w, &count) || count > INT32_MAX)
         return fail(e, E_ARG,
                     "a tensor of %d x %d x %d x %d numbers is empty or has 2^31 and more: lower batch", s.n,
                     s.c, s.h, s.w);
-    t->layout = bf16 ? &cuda_bf16 : &cuda_float;
-    t->bytes = count * cuda_element(bf16);
+    t->bytes = count * cuda_element(layout->bf16);
     return OK;
 }
 
-static int cuda_image(struct backend *be, struct tensor *t, struct err *e)
+int cuda_tensor(struct tensor *t, int bf16, struct err *e)
+{
+    return lay_out(t, bf16 ? &cuda_bf16 : &cuda_float, e);
+}
+
+const struct layout *cuda_image_layout(int channels, int bf16, int pads)
+{
+    return !bf16 ? &cuda_float : pads && channels < padded.channels ? &padded : &cuda_bf16;
+}
+
+static int cuda_image(struct backend *be, struct tensor *t, int pads, struct err *e)
 {
     const struct dev_info *info = &cuda_of(be)->info;
     if (!(be->precisions & 1u << be->precision))
         return fail(e, E_DEVICE, "%s has compute capability %d.%d, bf16 needs 8.0: try -precision fp32",
                     be->title, info->major, info->minor);
-    return cuda_tensor(t, cuda_wants_bf16(be), e);
+    return lay_out(t, cuda_image_layout(t->shape.c, cuda_wants_bf16(be), pads), e);
 }
 
 /* Rows that fit into cu->dense together; where not even one does, it grows. */

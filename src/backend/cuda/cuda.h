@@ -10,8 +10,9 @@
  *   linear.{h,cu} what conv.c and dense.c have in common
  *   others        an operation each: plans, kernels, and the functions that launch them
  *
- * Everything but what sum.c does is enqueued in one stream; the host waits only where it reads something. Tensors are N,H,W,C
- * without gaps, float or bfloat16; the packed weights of a convolution are O,H,W,I/groups, those of a dense
+ * Everything but what sum.c does is enqueued in one stream; the host waits only where it reads something.
+ * Tensors are N,H,W,C without gaps, float or bfloat16, but for images of few channels: see cuda_image_layout.
+ * The packed weights of a convolution are O,H,W,I/groups, I as in the memory of its input, those of a dense
  * map O,H*W*C, as float, with a bfloat16 copy behind them where that is computed in. Gradients and momenta of
  * parameters are float in the same places. */
 #ifndef CUDA_CUDA_H
@@ -66,16 +67,26 @@ static inline struct cuda *cuda_of(const struct backend *be)
     return cu;
 }
 
-/* Tensors: one of the two below, never NULL. Weights: also how many numbers there are. */
+/* Tensors: one of those that cuda.c has, never NULL. Weights: also how many numbers there are. */
 struct layout {
     int bf16;     /* elements are bfloat16. Weights: so is the copy behind them */
+    int channels; /* tensors: of a pixel, those behind the shape's being zero; 0: as many as the shape has */
     size_t count; /* weights only */
 };
 extern const struct layout cuda_float, cuda_bf16;
 
+/* Of an image. Tensor cores want the channels of a pixel to begin at multiples of 16 bytes: where there are
+ * fewer than 8 in bfloat16, there are 8 from the start, or engines would copy the image to have them, forward
+ * and again for the weights' gradient. (Those for float gain nothing.) pads: see backend_ops.image. */
+const struct layout *cuda_image_layout(int channels, int bf16, int pads);
+
 /* The type in which activations are kept: what the precision of the backend asks for. */
 static inline int cuda_wants_bf16(const struct backend *be) { return be->precision == PRECISION_BF16; }
 static inline int cuda_is_bf16(const struct tensor *t) { return t->layout->bf16; }
+static inline int cuda_channels(const struct tensor *t) /* in memory */
+{
+    return t->layout->channels ? t->layout->channels : t->shape.c;
+}
 static inline size_t cuda_element(int bf16) { return bf16 ? 2 : 4; }
 /* Elements that a thread reads and writes at a time: 16 bytes of them where every pixel's channels start at a
  * multiple of that, else one. */

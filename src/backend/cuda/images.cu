@@ -12,10 +12,10 @@ struct images {
     float mean[CHANNELS], scale[CHANNELS];
 };
 
-/* Number `i` of a row: pixel i / c, channel i % c. */
-DEVICE float seen(const struct images *t, const struct crop *v, size_t i)
+/* Channel k of a pixel. */
+DEVICE float seen(const struct images *t, const struct crop *v, size_t pixel, int k)
 {
-    const int k = (int)(i % t->c), at = (int)(i / t->c), x = at % t->w;
+    const int at = (int)pixel, x = at % t->w;
     const int col = (v->mirror ? t->w - 1 - x : x) + v->left, row = at / t->w + v->top;
     float f = 0;
     if (row >= 0 && row < t->h && col >= 0 && col < t->w)
@@ -23,15 +23,21 @@ DEVICE float seen(const struct images *t, const struct crop *v, size_t i)
     return (f - t->mean[k]) * t->scale[k];
 }
 
-KERNEL(show, struct images t, const struct crop *crop, int bf16, void *x, size_t count)
+/* wide: channels of a pixel of x, those behind the image's being zero. A thread writes V of them. */
+template <int bf16, unsigned V>
+KERNEL(show, struct images t, const struct crop *crop, void *x, size_t n, size_t wide)
 {
     PHASE
     {
-        const size_t row = (size_t)t.c * t.h * t.w;
-        GRID_LOOP(i, count)
+        const size_t row = (size_t)t.h * t.w;
+        GRID_LOOP(i, n / V)
         {
-            float f = seen(&t, &crop[i / row], i % row);
-            store(bf16, 1, x, i, &f);
+            const size_t pixel = i * V / wide;
+            const int first = (int)(i * V % wide);
+            float f[8];
+            for (int k = 0; k < (int)V; k++)
+                f[k] = first + k < t.c ? seen(&t, &crop[pixel / row], pixel % row, first + k) : 0;
+            store(bf16, V, x, i * V, f);
         }
     }
 }
@@ -39,10 +45,9 @@ KERNEL(show, struct images t, const struct crop *crop, int bf16, void *x, size_t
 static int show_images(const struct op_plan *p, const struct crop *crop, int rows, struct tensor *to)
 {
     const struct images *s = (const struct images *)p->self;
-    const size_t count = (size_t)rows * s->c * s->h * s->w;
-    if (count)
-        LAUNCH(s->cu, show, blocks_for(s->cu, count), 1, THREADS, *s, crop, cuda_is_bf16(to), to->data,
-               count);
+    const size_t wide = cuda_channels(to), n = (size_t)rows * s->h * s->w * wide;
+    const unsigned V = cuda_vector(cuda_is_bf16(to), wide);
+    if (n) LAUNCH_ITEMS(s->cu, show, cuda_is_bf16(to), V, n / V, *s, crop, to->data, n, wide);
     return OK;
 }
 

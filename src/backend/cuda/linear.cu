@@ -81,12 +81,13 @@ int cuda_linear_plan(struct linear *s, struct backend *be, const struct linear_d
                           .tf32 = !bf16 && be->precision == PRECISION_TF32,
                           .outputs = outputs,
                           .inputs = (size_t)(d->in->shape.c / d->groups),
+                          .wide = (size_t)(cuda_channels(d->in) / d->groups),
                           .taps = taps,
                           .rows = (size_t)out->shape.n * (row / outputs),
                           .rows_back = (size_t)d->rows_back * (row / outputs),
                           .act = d->train ? ACT_LINEAR : d->act };
     size_t count;
-    if (mem_mul(s->outputs, s->inputs, &count) || mem_mul(count, taps, &count) || count > INT32_MAX)
+    if (mem_mul(s->outputs, s->wide, &count) || mem_mul(count, taps, &count) || count > INT32_MAX)
         return fail(e, E_ARG, "a linear map of %zu x %zu x %zu weights has 2^31 and more", s->outputs,
                     s->inputs, taps);
     s->weights.count = count;
@@ -96,11 +97,12 @@ int cuda_linear_plan(struct linear *s, struct backend *be, const struct linear_d
     return OK;
 }
 
-/* Where in the packed weights number i of the host's lies. */
+/* Numbers of the host's weights; where in the packed ones number i of them lies. */
+static size_t dense_count(const struct linear *s) { return s->outputs * s->inputs * s->taps; }
 static size_t place(const struct linear *s, size_t i)
 {
     size_t tap = i % s->taps, input = i / s->taps % s->inputs, output = i / s->taps / s->inputs;
-    return (output * s->taps + tap) * s->inputs + input;
+    return (output * s->taps + tap) * s->wide + input;
 }
 
 int cuda_linear_pack(const struct op_plan *p, const real *host, void *w)
@@ -109,7 +111,7 @@ int cuda_linear_pack(const struct op_plan *p, const real *host, void *w)
     const size_t n = s->weights.count;
     real *packed = (real *)mem_alloc(n, sizeof *packed);
     if (!packed) return E_MEM;
-    for (size_t i = 0; i < n; i++) packed[place(s, i)] = host[i];
+    for (size_t i = 0; i < dense_count(s); i++) packed[place(s, i)] = host[i];
     int rc = cuda_put(s->cu, w, packed, n * sizeof *packed);
     mem_free(packed);
     if (rc || !s->bf16) return rc;
@@ -123,7 +125,7 @@ int cuda_linear_unpack(const struct op_plan *p, const void *w, real *host)
     real *packed = (real *)mem_alloc(n, sizeof *packed);
     if (!packed) return E_MEM;
     int rc = cuda_get(s->cu, packed, w, n * sizeof *packed);
-    for (size_t i = 0; i < n && !rc; i++) host[i] = packed[place(s, i)];
+    for (size_t i = 0; i < dense_count(s) && !rc; i++) host[i] = packed[place(s, i)];
     mem_free(packed);
     return rc;
 }

@@ -8,13 +8,14 @@
 extern "C" {
 #endif
 
-/* The weights of one output are `taps` x `inputs` numbers, in the host's order inputs x taps: cells of the
- * window by channels of the group; for a dense map pixels by channels of its input. */
+/* The weights of one output are `taps` x `wide` numbers, in the host's order inputs x taps: cells of the
+ * window by channels of the group; for a dense map pixels by channels of its input. Those of channels behind
+ * the inputs, of an image that is padded, are zero, and so are their gradients. */
 struct linear {
     struct cuda *cu;
     struct layout weights;
     int bf16, tf32; /* what is computed in */
-    size_t outputs, inputs, taps;
+    size_t outputs, inputs, wide, taps;
     size_t rows, rows_back; /* pixels of the output, forward and backward */
     enum act act;           /* applied by forward */
 };

@@ -74,7 +74,7 @@ static int write_rows(struct backend *be, struct tensor *t, int row, int rows, c
 
 int ref_sync(struct backend *be, struct err *e) { return OK; }
 
-static int image(struct backend *be, struct tensor *t, struct err *e) { return ref_tensor(t, e); }
+static int image(struct backend *be, struct tensor *t, int pads, struct err *e) { return ref_tensor(t, e); }
 
 #define OPERATION(name, provider) extern const struct name##_ops provider##_##name;
 #include "ops_ref.inc"
