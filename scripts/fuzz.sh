@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- cfg weights data image packed safetensors
+[ $# -gt 0 ] || set -- cfg weights data image packed state_dict
 command -v clang >/dev/null || { echo "fuzz.sh: needs clang and its runtime (libclang-rt-dev)" >&2; exit 1; }
 b=build/float-ref-debug-fuzzer-no-link,address,undefined/tests/fuzz
 for target in "$@"; do

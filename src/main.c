@@ -58,10 +58,9 @@ const struct command commands[] = {
       "the net as ONNX (opset 17, any number of rows; its metadata say what images must be like), or its "
       "weights by name (0.convolutional.weights) as safetensors",
       cli_export },
-    { NULL, "import", CMD_IMPORT, 2, 2, "import FILE.safetensors CFG -out FILE.weights",
-      "weights by name, of export or of torchvision's ResNet, VGG or MobileNetV2, for a cfg of the same layers.\n"
-      "      PyTorch's own files, in Python: from torch import load; from safetensors.torch import save_file\n"
-      "      save_file(load(\"FILE.pth\", weights_only=True), \"FILE.safetensors\")",
+    { NULL, "import", CMD_IMPORT, 2, 2, "import FILE.safetensors|FILE.pth CFG -out FILE.weights",
+      "weights by name, of export or of torchvision's ResNet, VGG or MobileNetV2, for a cfg of the same layers; "
+      "of PyTorch's own files a state dict, alone or as the state_dict or model of a training",
       cli_import },
     { NULL, "visualize", CMD_WEIGHTS, 2, 3, "visualize CFG WEIGHTS [OUT.png]",
       "draw the filters of the first convolution", cli_visualize },

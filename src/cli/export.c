@@ -79,10 +79,6 @@ static int import(struct session *s, const struct cli *c, struct err *e)
 {
     static const struct file_kind kind = { "a .weights file", "\0\0\0", 0, 4 }; /* a major version of 0 */
     if (!c->out) return fail(e, E_ARG, "import: -out FILE.weights says where the weights go");
-    if (!has_suffix(c->arg[0], ".safetensors"))
-        return fail(e, E_ARG,
-                    "import: %.200s: expected a .safetensors file (help import tells how PyTorch writes one)",
-                    c->arg[0]);
     if (!has_suffix(c->out, ".weights"))
         return fail(e, E_ARG, "import: -out %.200s: expected a name that ends in .weights", c->out);
     TRY(session_open(s, c, NULL, c->arg[1], e));

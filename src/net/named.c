@@ -5,7 +5,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "net/param.h"
-#include "net/safetensors.h"
+#include "net/state_dict.h"
 #include "net/surgery.h"
 #include "net/torchvision.h"
 #include "net/weights.h"
@@ -67,39 +67,39 @@ int named_save(const struct net *n, const char *path, struct err *e)
 
 /* ---- reading ---- */
 
-static int is_ours(const struct net *n, const struct safetensors *s)
+static int is_ours(const struct net *n, const struct state_dict *s)
 {
     for (int i = 0; i < n->nparam; i++)
-        if (safetensors_find(s, surgery_full_name(n->param[i]).text)) return 1;
+        if (state_dict_find(s, surgery_full_name(n->param[i]).text)) return 1;
     return 0;
 }
 
-static int read_param(struct param *p, const struct safetensors *s, real *host, struct err *e)
+static int read_param(struct param *p, const struct state_dict *s, real *host, struct err *e)
 {
     const struct surgery_name name = surgery_full_name(p);
-    struct safetensor *t = safetensors_find(s, name.text);
+    struct state_tensor *t = state_dict_find(s, name.text);
     if (!t) return fail_at(e, E_FORMAT, s->path, 0, "has no tensor %s: is it of another cfg?", name.text);
-    TRY(safetensors_get(s, t, p, host, e));
+    TRY(state_dict_get(s, t, p, host, e));
     return param_explain(p, param_set(p, host), e);
 }
 
-static int read_ours(struct net *n, const struct safetensors *s, real *host, struct err *e)
+static int read_ours(struct net *n, const struct state_dict *s, real *host, struct err *e)
 {
     TRY(net_check_seen(s->path, s->seen, e));
     for (int i = 0; i < n->nparam; i++)
         if (param_is_saved(n->param[i])) TRY(read_param(n->param[i], s, host, e));
-    TRY(safetensors_check_used(s, n->cfg->path, e));
+    TRY(state_dict_check_used(s, n->cfg->path, e));
     net_set_seen(n, s->seen);
     return OK;
 }
 
 int named_load(struct net *n, const char *path, struct err *e)
 {
-    struct safetensors s;
+    struct state_dict s;
     real *host = params_host(n, e);
-    int rc = host ? safetensors_open(&s, path, e) : E_MEM;
+    int rc = host ? state_dict_open(&s, path, e) : E_MEM;
     if (!rc) rc = is_ours(n, &s) ? read_ours(n, &s, host, e) : torchvision_read(n, &s, host, e);
-    if (host) safetensors_close(&s);
+    if (host) state_dict_close(&s);
     mem_free(host);
     return rc;
 }

@@ -12,11 +12,11 @@ static const char *const part_names[PARTS] = { "weight", "bias", "running_mean",
 struct module {
     const char *name; /* of any of its tensors, which begins with that of the module: */
     size_t length;
-    struct safetensor *part[PARTS];
+    struct state_tensor *part[PARTS];
 };
 
-struct state_dict {
-    struct safetensors *file;
+struct modules {
+    struct state_dict *file;
     struct module *module; /* in the order in which torchvision calls them */
     size_t n, next;
     real *host;
@@ -75,7 +75,7 @@ static int by_order(const void *a, const void *b)
     return second;
 }
 
-static int find_part(const struct safetensor *t, const char *path, struct module *m, struct err *e)
+static int find_part(const struct state_tensor *t, const char *path, struct module *m, struct err *e)
 {
     const char *dot = strrchr(t->name, '.');
     for (int i = 0; dot && i < PARTS; i++)
@@ -96,9 +96,9 @@ static int is_same(const struct module *a, const struct module *b)
 }
 
 /* One module for each tensor, sorted; then those of one name become one. */
-static int find_modules(struct state_dict *d, struct err *e)
+static int find_modules(struct modules *d, struct err *e)
 {
-    struct safetensors *s = d->file;
+    struct state_dict *s = d->file;
     d->module = mem_alloc(s->n, sizeof *d->module);
     if (!d->module) return fail(e, E_MEM, "not enough memory");
     for (size_t i = 0; i < s->n; i++) {
@@ -126,17 +126,17 @@ static struct param *find_param(const struct net *n, int layer, const char *name
     return NULL;
 }
 
-static int take_part(struct state_dict *d, const struct module *m, enum part part, struct param *p,
+static int take_part(struct modules *d, const struct module *m, enum part part, struct param *p,
                      struct err *e)
 {
     if (!m->part[part])
         return fail_at(e, E_FORMAT, d->file->path, 0, "has no %.*s.%s, which %s needs", (int)m->length,
                        m->name, part_names[part], net_layer_name(p->net, p->layer).text);
-    TRY(safetensors_get(d->file, m->part[part], p, d->host, e));
+    TRY(state_dict_get(d->file, m->part[part], p, d->host, e));
     return param_explain(p, param_set(p, d->host), e);
 }
 
-static int next_module(struct state_dict *d, const struct param *p, struct module **m, struct err *e)
+static int next_module(struct modules *d, const struct param *p, struct module **m, struct err *e)
 {
     *m = d->next < d->n ? &d->module[d->next++] : NULL;
     if (*m) return OK;
@@ -145,11 +145,11 @@ static int next_module(struct state_dict *d, const struct param *p, struct modul
 }
 
 /* The bias of a convolution is taken off again by the mean of the normalisation behind it. */
-static int shift_mean(struct state_dict *d, struct safetensor *bias, struct param *mean, struct err *e)
+static int shift_mean(struct modules *d, struct state_tensor *bias, struct param *mean, struct err *e)
 {
     if (!bias) return OK;
     real *by = mem_alloc(mean->count, sizeof *by);
-    int rc = by ? safetensors_get(d->file, bias, mean, by, e) : net_no_memory(mean->net, e);
+    int rc = by ? state_dict_get(d->file, bias, mean, by, e) : net_no_memory(mean->net, e);
     if (!rc) rc = param_explain(mean, param_get(mean, d->host), e);
     for (size_t i = 0; !rc && i < mean->count; i++) {
         d->host[i] -= by[i];
@@ -162,7 +162,7 @@ static int shift_mean(struct state_dict *d, struct safetensor *bias, struct para
     return rc;
 }
 
-static int read_norm(struct state_dict *d, const struct net *n, int layer, struct err *e)
+static int read_norm(struct modules *d, const struct net *n, int layer, struct err *e)
 {
     struct module *m;
     TRY(next_module(d, find_param(n, layer, "scale"), &m, e));
@@ -172,7 +172,7 @@ static int read_norm(struct state_dict *d, const struct net *n, int layer, struc
     return take_part(d, m, VARIANCE, find_param(n, layer, "variance"), e);
 }
 
-static int read_layer(struct state_dict *d, const struct net *n, int layer, struct err *e)
+static int read_layer(struct modules *d, const struct net *n, int layer, struct err *e)
 {
     struct param *weights = find_param(n, layer, "weights"), *bias = find_param(n, layer, "bias"),
                  *mean = find_param(n, layer, "mean");
@@ -189,14 +189,14 @@ static int read_layer(struct state_dict *d, const struct net *n, int layer, stru
     return m ? shift_mean(d, m->part[BIAS], mean, e) : OK;
 }
 
-int torchvision_read(struct net *n, struct safetensors *s, real *host, struct err *e)
+int torchvision_read(struct net *n, struct state_dict *s, real *host, struct err *e)
 {
-    struct state_dict d = { .file = s, .host = host };
+    struct modules d = { .file = s, .host = host };
     int rc = find_modules(&d, e);
     for (int i = 0; i < n->n && !rc; i++)
         if (n->layer[i].nparam) rc = read_layer(&d, n, i, e);
     mem_free(d.module);
-    if (!rc) rc = safetensors_check_used(s, n->cfg->path, e);
+    if (!rc) rc = state_dict_check_used(s, n->cfg->path, e);
     if (!rc && !n->config.mean.n)
         note(&n->notes, "torchvision's nets expect images that are normalised: mean=.485,.456,.406 and "
                         "std=.229,.224,.225 in [net]");

@@ -1,10 +1,10 @@
 /* State dicts of torchvision's classifiers. */
 #ifndef NET_TORCHVISION_H
 #define NET_TORCHVISION_H
-#include "net/safetensors.h"
+#include "net/state_dict.h"
 
 /* The parameters of the net from a state dict, module by module: see named_load. host: as params_host gives
  * it. */
-int torchvision_read(struct net *, struct safetensors *, real *host, struct err *);
+int torchvision_read(struct net *, struct state_dict *, real *host, struct err *);
 
 #endif

@@ -138,6 +138,17 @@ check "which is still there" cmp names.list photo.onnx
 while IFS=$'\t' read -r name words; do
     refused "a damaged file, $name" "$words" "$DARKNET" import forged/$name.safetensors mini.cfg -out x.weights
 done <forged.list
+mkdir pth
+python3 "$here/tests/export/pth.py" mini.safetensors pth >pth.list || fail "forging PyTorch's files"
+while IFS=$'\t' read -r name words; do
+    if [ -n "$words" ]; then
+        refused "a damaged file of PyTorch, $name" "$words" "$DARKNET" import pth/$name.pth mini.cfg -out x.weights
+    else
+        check "a file of PyTorch, $name" "$DARKNET" import pth/$name.pth mini.cfg -out pth.weights
+        check "a file of PyTorch, $name: its numbers" cmp -i 20 $weights pth.weights # but for the count of images
+        rm -f pth.weights
+    fi
+done <pth.list
 refused "doubles" "of type F64, expected F32, F16 or BF16" "$DARKNET" import forged/F64.safetensors mini.cfg -out x.weights
 python3 - <<'END'
 import json, math, struct
@@ -153,7 +164,7 @@ printf '[net]\nwidth=2\nheight=2\nchannels=3\n[connected]\noutput=3\nactivation=
 refused "a module too many, before any advice" "fc2.bias, 1, is left over" "$DARKNET" import late.safetensors head.cfg -out x.weights
 check "no weights of any of them" test ! -e x.weights
 refused "import: no -out" "import: -out FILE.weights" "$DARKNET" import mini.safetensors mini.cfg
-refused "import: no .safetensors" "import: mini.onnx: expected a .safetensors file" "$DARKNET" import mini.onnx mini.cfg -out x.weights
+refused "import: no .safetensors" "mini.onnx: is neither a .safetensors file nor PyTorch's" "$DARKNET" import mini.onnx mini.cfg -out x.weights
 refused "export: nothing is computed" "unknown flag -precision" "$DARKNET" export mini.cfg $weights -out x.onnx -precision bf16
 refused "import: another ending" "expected a name that ends in .weights" \
     "$DARKNET" import mini.safetensors mini.cfg -out x.safetensors

@@ -54,7 +54,7 @@ def damaged(header, data):
     yield "empty", "too short", b""
     yield "short", "too short", b"\x08\0\0"
     yield "huge-header", "a header of 9223372036854775807 bytes", pack(header, data, 2 ** 63 - 1)
-    yield "long-header", "not a .safetensors file, or incomplete", pack(header, b"", len(text) + 1)
+    yield "long-header", "neither a .safetensors file nor PyTorch's, or incomplete", pack(header, b"", len(text) + 1)
     yield "no-json", "byte 0 of the header: expected an object", pack(b"hello   ", data)
     yield "cut-json", "expected", pack(text[:40], data)
     yield "after-json", "expected nothing more", pack(text + b"{}", data)
@@ -92,7 +92,6 @@ def damaged(header, data):
     yield "more", "more, 1, is left over", pack(more, data + b"\0\0\0\0")
     torch = {f"m{i}.running_mode": v for i, v in enumerate(v for k, v in header.items() if k != "__metadata__")}
     yield "unknown-names", "neither a tensor of this cfg", pack(torch, data)
-    yield "zip", "PyTorch's own", b"PK\3\4" + b"\0" * 40
 
 
 def main(path, folder):

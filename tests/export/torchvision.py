@@ -127,14 +127,30 @@ def build(name, classes, images):
     return net.eval()
 
 
+def save(net, folder):
+    """The same weights, as the files that people have."""
+    paths = [os.path.join(folder, f) for f in ("net.safetensors", "net.pth", "old.pth", "training.pt")]
+    save_file(net.state_dict(), paths[0])
+    torch.save(net.state_dict(), paths[1])
+    torch.save(net.state_dict(), paths[2], _use_new_zipfile_serialization=False)
+    net.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(net.parameters(), lr=.1, momentum=.9)
+    torch.save({"epoch": 3, "optimizer": optimizer.state_dict(), "model": torch.nn.DataParallel(net).state_dict()}, paths[3])
+    return paths
+
+
 def compare(darknet, answer, name, cfg, classes, folder):
     side = 224 if name == "vgg13_bn" or classes > CLASSES else 64
     torch.manual_seed(4)
     blocks = torch.nn.functional.interpolate(torch.randn(8, 3, side // 8, side // 8), scale_factor=8)
     net = build(name, classes, blocks + torch.randn(8, 3, side, side) / 3)
-    state, weights = os.path.join(folder, "net.safetensors"), os.path.join(folder, "theirs.weights")
-    save_file(net.state_dict(), state)
-    subprocess.run([darknet, "import", state, cfg, "-out", weights], check=True, stderr=subprocess.DEVNULL)
+    weights = os.path.join(folder, "theirs.weights")
+    read = set()
+    for state in save(net, folder):
+        subprocess.run([darknet, "import", state, cfg, "-out", weights], check=True, stderr=subprocess.DEVNULL)
+        with open(weights, "rb") as f:
+            read.add(f.read())
+    assert len(read) == 1, "one net, saved in several ways, gives several .weights"
     subprocess.run([answer, cfg, "cpu", str(ROWS), folder, weights], check=True)
     images = np.fromfile(os.path.join(folder, "images"), np.float32).reshape(ROWS, 3, side, side)
     ours = np.fromfile(os.path.join(folder, "outputs"), np.float32).reshape(ROWS, -1)

@@ -16,7 +16,7 @@ int fuzz_cfg(const uint8_t *bytes, size_t n);
 int fuzz_data(const uint8_t *bytes, size_t n);
 int fuzz_image(const uint8_t *bytes, size_t n);
 int fuzz_packed(const uint8_t *bytes, size_t n);
-int fuzz_safetensors(const uint8_t *bytes, size_t n);
+int fuzz_state_dict(const uint8_t *bytes, size_t n);
 int fuzz_weights(const uint8_t *bytes, size_t n);
 
 /* A file in memory with a path, for what reads files only. */

@@ -63,17 +63,17 @@ static void packed_files(void **state)
     replay("packed", fuzz_packed);
 }
 
-static void safetensors_files(void **state)
+static void state_dict_files(void **state)
 {
     (void)state;
-    replay("safetensors", fuzz_safetensors);
+    replay("state_dict", fuzz_state_dict);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cfg_texts),   cmocka_unit_test(weights_files), cmocka_unit_test(data_texts),
-        cmocka_unit_test(image_files), cmocka_unit_test(packed_files),  cmocka_unit_test(safetensors_files),
+        cmocka_unit_test(image_files), cmocka_unit_test(packed_files),  cmocka_unit_test(state_dict_files),
     };
     if (argc > 1) corpus = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,15 @@
-/* Bytes of a .safetensors file, of our names or torchvision's, into a fixed net. */
+/* Bytes of a state dict, as .safetensors or of PyTorch, of our names or torchvision's, into a fixed net. */
 #include "fuzz.h"
 #include <stdlib.h>
 #include "net/named.h"
 #include "net/net.h"
 
-static const char safetensors_cfg[] =
+static const char state_dict_cfg[] =
     "[net]\nbatch=1\nchannels=1\nheight=2\nwidth=2\n"
     "[convolutional]\nfilters=2\nsize=1\nbatch_normalize=1\nactivation=leaky\n"
     "[connected]\noutput=2\nactivation=linear\n[softmax]\n";
 
-static struct net *safetensors_net(void)
+static struct net *state_dict_net(void)
 {
     static struct backend *be;
     static struct net *net;
@@ -19,15 +19,15 @@ static struct net *safetensors_net(void)
     struct err e = { 0 };
     if (net) return net;
     if (backend_open(&be, "ref", 1, &e) ||
-        cfg_parse(&cfg, "fuzz.cfg", safetensors_cfg, sizeof safetensors_cfg - 1, &e) ||
+        cfg_parse(&cfg, "fuzz.cfg", state_dict_cfg, sizeof state_dict_cfg - 1, &e) ||
         net_open(&net, cfg, be, 1, NULL, &e) || program_open(&p, net, &d, &e))
         abort();
     return net;
 }
 
-int fuzz_safetensors(const uint8_t *bytes, size_t n)
+int fuzz_state_dict(const uint8_t *bytes, size_t n)
 {
-    struct net *net = safetensors_net();
+    struct net *net = state_dict_net();
     struct fuzz_file f;
     struct err e = { 0 };
     if (n > 1 << 14 || fuzz_file_open(&f, bytes, n)) return -1;
