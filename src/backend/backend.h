@@ -46,7 +46,8 @@ struct tensor {
 };
 
 /* What activations, gradients and products are computed in; in the order of precision_names. Parameters,
- * their gradients and momenta, statistics and losses are `real` in all of them. */
+ * their gradients (but see struct linear_desc, sum_gw) and momenta, statistics and losses are `real` in all
+ * of them. */
 enum precision {
     PRECISION_FP32, /* float; in double builds double */
     PRECISION_TF32, /* float, whose products may round their factors to 10 bits */

@@ -12,6 +12,7 @@ struct linear_desc {
     int train;                    /* 1: backward will be called, weights are the model's; 0: inference only */
     int rows_back;                /* rows of the backward pass, <= in->shape.n */
     int need_gx, add_gx;          /* is backward given gx, and is gx added to */
+    int sum_gw;                   /* is gw added to, by backward or over processes */
     enum act act;                 /* inference: to be fused if possible */
     const struct layout *weights; /* how a plan for other rows has packed them; NULL: choose */
 };
@@ -22,11 +23,14 @@ struct linear_ops {
     /* Host weights in .weights order (O, I/groups, H, W; dense: O, C*H*W) to packed ones and back. */
     int (*pack)(const struct op_plan *, const real *host, void *w);
     int (*unpack)(const struct op_plan *, const void *w, real *host);
+    /* The same of gw, which is `real` and packed as w, or without sum_gw in the type that it was computed in.
+     * Operation optim tells by op_plan.weights. */
+    int (*unpack_gradient)(const struct op_plan *, const void *gw, real *host);
     /* y = x * w (+ bias[o], unless NULL). Cross-correlation; dense flattens its input in C,H,W order. */
     int (*forward)(const struct op_plan *, const struct op_context *, const void *x, const void *w,
                    const real *bias, void *y);
-    /* gx (may be NULL) is added to as planned; gw (packed as w) and gbias (may be NULL) as context->add says.
-     */
+    /* gx (may be NULL) is added to as planned; gw and gbias (may be NULL) as context->add says, which is 0
+     * unless sum_gw. */
     int (*backward)(const struct op_plan *, const struct op_context *, const void *x, const void *w,
                     const void *gy, void *gx, void *gw, real *gbias);
 };

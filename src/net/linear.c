@@ -78,6 +78,7 @@ int linear_build(struct layer *l, struct builder *b, struct err *e)
     s->desc.rows_back = l->rows_back;
     s->desc.need_gx = l->in[0]->need_g;
     s->desc.add_gx = l->add[0];
+    s->desc.sum_gw = builder_config(b)->subdivisions > 1 || l->be->group;
     s->desc.weights = builder_weights(b);
     TRY(s->ops->plan(l->be, &s->desc, s->norm ? &s->map : end, &l->plan[MAP], e));
     declare(s, l, b);

@@ -19,8 +19,9 @@ void param_shape(struct param *p, int rank, const int64_t *dims)
 
 int param_unpack(const struct param *p, const void *from, real *host)
 {
-    if (p->linear) return p->linear->unpack(p->plan, from, host);
-    return p->net->be->ops->download(p->net->be, host, from, p->count * sizeof *host);
+    if (!p->linear) return p->net->be->ops->download(p->net->be, host, from, p->count * sizeof *host);
+    if (from == p->g) return p->linear->unpack_gradient(p->plan, from, host);
+    return p->linear->unpack(p->plan, from, host);
 }
 
 int param_pack(const struct param *p, void *to, const real *host)

@@ -46,7 +46,8 @@ int param_is_trained(const struct param *);
 int param_is_saved(const struct param *);
 /* May it have this value? Files with others are damaged, or from a training that failed. */
 int param_accepts(const struct param *, double);
-/* w, g, v or s in the backend's own packing to dense host memory, and back: p->count numbers. */
+/* w, g, v or s in the backend's own packing to dense host memory, and back (g: in nets where gradients are
+ * summed): p->count numbers. */
 int param_unpack(const struct param *, const void *from, real *host);
 int param_pack(const struct param *, void *to, const real *host);
 /* Those four, and param_get and param_set, return a bare code: this says whose parameters they were. Returns

@@ -1,4 +1,5 @@
 #include "rig/rig.h"
+#include "backend/ops/conv.h"
 #include "backend/ops/optim.h"
 
 static void *zeros(struct rig *r, size_t n)
@@ -88,9 +89,71 @@ static void guarded(void **state)
     rig_close(&r);
 }
 
+enum { OUTPUTS = 24, TAPS = 3 * 3, INPUTS = 17, WEIGHTS = OUTPUTS * TAPS * INPUTS };
+struct learnt {
+    real g[WEIGHTS], w[WEIGHTS];
+};
+
+/* The weights of a convolution after an update by their gradient, and what finds a gradient that is not
+ * finite. */
+static void learn(struct rig *r, int sum_gw, struct learnt *to)
+{
+    struct err e;
+    struct op_plan p, update;
+    const struct backend_ops *ops = r->be->ops;
+    const struct linear_ops *conv = &ops->conv->linear;
+    struct tensor x = rig_dense(r, (struct shape){ 3, INPUTS, 5, 6 }), y = { .shape = { 3, OUTPUTS, 5, 6 } };
+    const struct linear_desc d = { &x, 3, 1, 1, 1, 1, 1, .train = 1, .rows_back = 3, .sum_gw = sum_gw };
+    const struct step_state now = { .rate = .1 };
+    int bad = 1;
+    assert_int_equal(conv->plan(r->be, &d, &y, &p, &e), OK);
+    rig_fill(r, &x, 1);
+    void *w = rig_alloc(r, p.weight_bytes), *gw = rig_alloc(r, p.weight_bytes),
+         *v = rig_alloc(r, p.weight_bytes);
+    void *scratch = rig_alloc(r, p.scratch_bytes), *state = rig_alloc(r, sizeof now);
+    const struct optim_item item = { w, v, NULL, gw, NULL, p.weight_bytes, p.weights, 1, 5e-4 };
+    const struct optim_desc all = { .item = &item, .n = 1, .momentum = .9, .average = 1 };
+    assert_int_equal(conv->pack(&p, rig_noise(r, WEIGHTS, 2), w), OK);
+    assert_int_equal(conv->pack(&p, rig_noise(r, WEIGHTS, 3), v), OK);
+    assert_int_equal(ops->upload(r->be, state, &now, sizeof now), OK);
+    assert_int_equal(ops->optim->plan(r->be, &all, &update, &e), OK);
+    struct tensor gy = rig_gradient(r, &y, 4);
+    assert_int_equal(conv->backward(&p, WITH(scratch), x.data, w, gy.data, NULL, gw, NULL), OK);
+    assert_int_equal(ops->optim->check(&update, &bad), OK);
+    assert_int_equal(bad, -1);
+    assert_int_equal(ops->optim->update(&update, state), OK);
+    assert_int_equal(conv->unpack_gradient(&p, gw, to->g), OK);
+    assert_int_equal(conv->unpack(&p, w, to->w), OK);
+    const real odd[OUTPUTS * 5 * 6] = { (real)INFINITY };
+    assert_int_equal(ops->write(r->be, &gy, 2, 1, odd, 0), OK);
+    assert_int_equal(conv->backward(&p, WITH(scratch), x.data, w, gy.data, NULL, gw, NULL), OK);
+    assert_int_equal(ops->optim->check(&update, &bad), OK);
+    assert_int_equal(bad, 0);
+    op_destroy(&update);
+    op_destroy(&p);
+}
+
+/* A gradient may keep the type that it was computed in: the update is the same, to the bit. */
+static void unsummed(void **state)
+{
+    static struct learnt summed, alone;
+    for (int p = 0; p < PRECISION_COUNT; p++) {
+        struct rig r;
+        rig_open(&r, *state, 2);
+        if (r.be->precisions & 1u << p) {
+            r.be->precision = (enum precision)p;
+            learn(&r, 1, &summed);
+            learn(&r, 0, &alone);
+            assert_memory_equal(summed.g, alone.g, sizeof alone.g);
+            assert_memory_equal(summed.w, alone.w, sizeof alone.w);
+        }
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(descent), cmocka_unit_test(adam),
-                                        cmocka_unit_test(guarded) };
+                                        cmocka_unit_test(guarded), cmocka_unit_test(unsummed) };
     return RIG_RUN(tests);
 }

@@ -78,6 +78,7 @@ static inline void linear(struct rig *r, const void *arg)
     d.train = d.need_gx = 1;
     d.rows_back = k->rows_back;
     d.add_gx = k->add_gx;
+    d.sum_gw = k->add;
     if (ops->plan(r->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
     void *w = rig_alloc(r, p.weight_bytes), *gw = rig_alloc(r, p.weight_bytes),
          *scratch = rig_alloc(r, p.scratch_bytes);
@@ -98,7 +99,7 @@ static inline void linear(struct rig *r, const void *arg)
                      OK);
     rig_keep_tensor(r, "gx", &gx, k->rows_back);
     real *host_gw = rig_host(r, nw, sizeof *host_gw);
-    assert_int_equal(ops->unpack(&p, gw, host_gw), OK);
+    assert_int_equal(ops->unpack_gradient(&p, gw, host_gw), OK);
     rig_keep(r, "gw", host_gw, nw);
     rig_keep_vector(r, "gbias", gbias, biases);
     linear_infer(r, k, &x, &y, &p, w, k->bias ? bias : NULL);

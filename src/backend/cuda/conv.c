@@ -8,7 +8,7 @@ enum { PASSES = 3 };
 struct conv {
     struct linear linear;
     struct cudnn_plan *pass[PASSES]; /* by enum cudnn_pass; NULL where it is not wanted */
-    size_t gradient;                 /* bytes of scratch in front of the workspace: the weights' gradient */
+    size_t gradient; /* bytes of scratch in front of the workspace: a gradient of weights to be summed */
 };
 
 static void release(void *self)
@@ -58,7 +58,7 @@ static int plan_passes(struct conv *s, struct backend *be, const struct linear_d
         if (!cuda_conv_wants(d, (enum cudnn_pass)i)) continue;
         TRY(cudnn_plan(&s->pass[i], l->cu->dnn, &c, be->deterministic, &bytes, e));
         if (i == CUDNN_PASS_WEIGHTS) {
-            s->gradient = (l->weights.count * cuda_element(l->bf16) + 255) / 256 * 256;
+            s->gradient = d->sum_gw ? (l->weights.count * cuda_element(l->bf16) + 255) / 256 * 256 : 0;
             bytes += s->gradient;
         }
         *scratch = larger(*scratch, bytes);
@@ -73,6 +73,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     p->release = release;
     struct conv *s = p->self;
     TRY(cuda_linear_plan(&s->linear, be, d, out, (size_t)d->size * (size_t)d->size, p, e));
+    s->linear.weights.bf16_gradient = s->linear.bf16 && !d->sum_gw;
     return plan_passes(s, be, d, out->shape, &p->scratch_bytes, e);
 }
 
@@ -85,13 +86,15 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
     return cuda_linear_finish(&s->linear, bias, y);
 }
 
-/* The pass overwrites, in the type of its inputs: what adds, or comes as bfloat16, goes by way of scratch. */
+/* The pass overwrites, in the type of its inputs. What adds, or is bfloat16 but will be summed, goes by way
+ * of scratch. */
 static int back_weights(const struct conv *s, const void *x, const void *gy, void *gw, int add, char *scratch)
 {
     const struct linear *l = &s->linear;
-    void *to = l->bf16 || add ? scratch : gw;
+    const int apart = s->gradient && (l->bf16 || add);
+    void *to = apart ? scratch : cuda_weight_gradient(&l->weights, gw);
     TRY(cudnn_run(s->pass[CUDNN_PASS_WEIGHTS], x, to, gy, scratch + s->gradient));
-    return to == gw ? OK : kernel_convert(l->cu, to, l->bf16, gw, 0, l->weights.count, add);
+    return apart ? kernel_convert(l->cu, to, l->bf16, gw, 0, l->weights.count, add) : OK;
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
@@ -105,4 +108,5 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return gbias ? cuda_linear_back_bias(l, gy, gbias, context->add, context->scratch) : OK;
 }
 
-const struct conv_ops cuda_conv = { { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward } };
+const struct conv_ops cuda_conv = { { plan, cuda_linear_pack, cuda_linear_unpack, cuda_linear_unpack_gradient,
+                                      forward, backward } };

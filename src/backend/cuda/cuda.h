@@ -14,7 +14,8 @@
  * Tensors are N,H,W,C without gaps, float or bfloat16, but for images of few channels: see cuda_image_layout.
  * The packed weights of a convolution are O,H,W,I/groups, I as in the memory of its input, those of a dense
  * map O,H*W*C, as float, with a bfloat16 copy behind them where that is computed in. Gradients and momenta of
- * parameters are float in the same places. */
+ * parameters are float in the same places, except gradients that cuDNN gives as bfloat16 and to which nothing
+ * is added: these are where the copy would be. */
 #ifndef CUDA_CUDA_H
 #define CUDA_CUDA_H
 #include "backend/backend.h"
@@ -69,7 +70,8 @@ static inline struct cuda *cuda_of(const struct backend *be)
 
 /* Tensors: one of those that cuda.c has, never NULL. Weights: also how many numbers there are. */
 struct layout {
-    int bf16;     /* elements are bfloat16. Weights: so is the copy behind them */
+    int bf16;          /* elements are bfloat16. Weights: so is the copy behind them */
+    int bf16_gradient; /* weights only: their gradient is bfloat16, in the place of the copy */
     int channels; /* tensors: of a pixel, those behind the shape's being zero; 0: as many as the shape has */
     size_t count; /* weights only */
 };
@@ -107,6 +109,10 @@ static inline size_t cuda_weight_bytes(const struct layout *l)
 static inline void *cuda_weight_copy(const struct layout *l, const void *w) /* what is computed with */
 {
     return l->bf16 ? (char *)w + (l->count * 4 + 15) / 16 * 16 : (void *)w;
+}
+static inline void *cuda_weight_gradient(const struct layout *l, const void *g) /* its numbers */
+{
+    return l->bf16_gradient ? cuda_weight_copy(l, g) : (void *)g;
 }
 /* Device memory to host memory and back, any size: cuda_get waits. */
 int cuda_put(struct cuda *, void *to, const void *host, size_t bytes);

@@ -67,4 +67,5 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return gbias ? cuda_linear_back_bias(&s->linear, gy, gbias, context->add, context->scratch) : OK;
 }
 
-const struct dense_ops cuda_dense = { { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward } };
+const struct dense_ops cuda_dense = { { plan, cuda_linear_pack, cuda_linear_unpack,
+                                        cuda_linear_unpack_gradient, forward, backward } };

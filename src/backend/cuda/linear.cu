@@ -118,16 +118,28 @@ int cuda_linear_pack(const struct op_plan *p, const real *host, void *w)
     return kernel_convert(s->cu, w, 0, cuda_weight_copy(&s->weights, w), 1, n, 0);
 }
 
-int cuda_linear_unpack(const struct op_plan *p, const void *w, real *host)
+static int unpack(const struct linear *s, int bf16, const void *w, real *host)
 {
-    const struct linear *s = (const struct linear *)p->self;
-    const size_t n = s->weights.count;
-    real *packed = (real *)mem_alloc(n, sizeof *packed);
+    const size_t bytes = s->weights.count * cuda_element(bf16);
+    void *packed = mem_alloc(bytes, 1);
     if (!packed) return E_MEM;
-    int rc = cuda_get(s->cu, packed, w, n * sizeof *packed);
-    for (size_t i = 0; i < dense_count(s) && !rc; i++) host[i] = packed[place(s, i)];
+    int rc = cuda_get(s->cu, packed, w, bytes);
+    for (size_t i = 0; i < dense_count(s) && !rc; i++)
+        host[i] =
+            bf16 ? bf16_get(((const uint16_t *)packed)[place(s, i)]) : ((const float *)packed)[place(s, i)];
     mem_free(packed);
     return rc;
+}
+
+int cuda_linear_unpack(const struct op_plan *p, const void *w, real *host)
+{
+    return unpack((const struct linear *)p->self, 0, w, host);
+}
+
+int cuda_linear_unpack_gradient(const struct op_plan *p, const void *gw, real *host)
+{
+    const struct linear *s = (const struct linear *)p->self;
+    return unpack(s, s->weights.bf16_gradient, cuda_weight_gradient(&s->weights, gw), host);
 }
 
 int cuda_linear_finish(const struct linear *s, const real *bias, void *y)

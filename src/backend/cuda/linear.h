@@ -26,6 +26,7 @@ int cuda_linear_plan(struct linear *, struct backend *, const struct linear_desc
 /* self of the plan begins with a struct linear. */
 int cuda_linear_pack(const struct op_plan *, const real *host, void *w);
 int cuda_linear_unpack(const struct op_plan *, const void *w, real *host);
+int cuda_linear_unpack_gradient(const struct op_plan *, const void *gw, real *host);
 
 /* Bytes of scratch for the gradient of the bias. */
 size_t cuda_linear_scratch(const struct linear *);

@@ -168,4 +168,5 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return OK;
 }
 
-const struct local_ops cuda_local = { { plan, cuda_linear_pack, cuda_linear_unpack, forward, backward } };
+const struct local_ops cuda_local = { { plan, cuda_linear_pack, cuda_linear_unpack,
+                                        cuda_linear_unpack_gradient, forward, backward } };

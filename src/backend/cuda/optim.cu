@@ -7,7 +7,8 @@ enum { CHUNK = 4096 };
 
 struct optim_part {
     float *w, *v, *s;     /* s: Adam's mean square, or NULL */
-    const float *g;       /* NULL: not learnt */
+    const void *g;        /* NULL: not learnt */
+    int bf16_g;           /* g is bfloat16 */
     float *average;       /* or NULL */
     uint16_t *copy;       /* bfloat16 of w, or NULL */
     size_t count, before; /* numbers; and in the parts before this one, each rounded up to CHUNK */
@@ -43,9 +44,16 @@ DEVICE int part_of(const struct optim_part *part, int n, size_t chunk)
     return low;
 }
 
+DEVICE float gradient(const struct optim_part *p, size_t i)
+{
+    float g;
+    load(p->bf16_g, 1, p->g, i, &g);
+    return g;
+}
+
 DEVICE void descend(const struct optim_part *p, size_t i, struct optim_factors f, float rate, float widen)
 {
-    const float d = f.average * p->g[i] + p->decay * p->w[i];
+    const float d = f.average * gradient(p, i) + p->decay * p->w[i];
     const float v = f.momentum * p->v[i] + (p->s ? (1 - f.momentum) * d : d);
     float move = rate * v;
     if (p->s) {
@@ -84,7 +92,7 @@ KERNEL(find_bad, const struct optim_part *part, int n, int *bad, int *stop)
         const struct optim_part *p = &part[k];
         const size_t first = (size_t)blockIdx.x * CHUNK - p->before;
         for (size_t i = first + threadIdx.x; p->g && i < first + CHUNK && i < p->count; i += blockDim.x)
-            if (!is_finite(p->g[i])) {
+            if (!is_finite(gradient(p, i))) {
                 bad[k] = 1; /* whoever does it: the number is the same */
                 if (stop) *stop = STOP_GRADIENT;
             }
@@ -105,7 +113,8 @@ static struct optim_part describe(const struct optim_item *i, size_t before)
     return (struct optim_part){ .w = (float *)i->w,
                                 .v = (float *)i->v,
                                 .s = (float *)i->s,
-                                .g = (const float *)i->g,
+                                .g = l && i->g ? cuda_weight_gradient(l, i->g) : i->g,
+                                .bf16_g = l && l->bf16_gradient,
                                 .average = (float *)i->average,
                                 .copy = l && l->bf16 ? (uint16_t *)cuda_weight_copy(l, i->w) : NULL,
                                 .count = l ? l->count : i->bytes / sizeof(float),

@@ -4,7 +4,8 @@
 #include "backend/backend.h"
 
 /* A parameter: value, momentum, with Adam the mean square (NULL: gradient descent), and gradient, each of so
- * many bytes and with the layout of a linear plan's weights (NULL: `real`, dense). */
+ * many bytes and with the layout of a linear plan's weights, which knows the type of the gradient, too (NULL:
+ * `real`, dense). */
 struct optim_item {
     void *w, *v, *s;
     const void *g; /* NULL: not learnt; after those that are */

@@ -13,4 +13,5 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     return ref_conv_plan(be, &conv, out, p, e);
 }
 
-const struct dense_ops ref_dense = { { plan, ref_pack, ref_unpack, ref_conv_forward, ref_conv_backward } };
+const struct dense_ops ref_dense = { { plan, ref_pack, ref_unpack, ref_unpack, ref_conv_forward,
+                                       ref_conv_backward } };
