@@ -13,7 +13,7 @@ struct linear_desc {
     int rows_back;                /* rows of the backward pass, <= in->shape.n */
     int need_gx, add_gx;          /* is backward given gx, and is gx added to */
     int sum_gw;                   /* is gw added to, by backward or over processes */
-    enum act act;                 /* inference: to be fused if possible */
+    enum act act;                 /* to be fused if possible; training: act_from_output holds */
     const struct layout *weights; /* how a plan for other rows has packed them; NULL: choose */
 };
 struct linear_ops {
@@ -33,6 +33,10 @@ struct linear_ops {
      * unless sum_gw. */
     int (*backward)(const struct op_plan *, const struct op_context *, const void *x, const void *w,
                     const void *gy, void *gx, void *gw, real *gbias);
+    /* Training, where forward has applied act: gy becomes the gradient before it, in place, and gbias gets
+     * its sums as context->add says. Comes before backward, which then gets no gbias. NULL: training plans of
+     * this map are never fused. */
+    int (*back_act)(const struct op_plan *, const struct op_context *, const void *y, void *gy, real *gbias);
 };
 
 #endif

@@ -79,13 +79,14 @@ int linear_build(struct layer *l, struct builder *b, struct err *e)
     s->desc.need_gx = l->in[0]->need_g;
     s->desc.add_gx = l->add[0];
     s->desc.sum_gw = builder_config(b)->subdivisions > 1 || l->be->group;
+    s->desc.act = !s->norm && act_from_output(s->activate.act) ? s->activate.act : ACT_LINEAR;
     s->desc.weights = builder_weights(b);
     TRY(s->ops->plan(l->be, &s->desc, s->norm ? &s->map : end, &l->plan[MAP], e));
     declare(s, l, b);
     if (s->norm) TRY(build_norm(s, l, b, end, e));
     builder_keep_in(b, 0);
     if (l->nin > 1) builder_keep_out(b);
-    return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], s->norm && l->plan[NORM].fused, e);
+    return activate_build(&s->activate, l, b, &l->plan[ACTIVATION], l->plan[s->norm ? NORM : MAP].fused, e);
 }
 
 /* Output of the linear map. */
@@ -119,13 +120,18 @@ int linear_backward(struct layer *l, const struct pass *p)
 {
     struct linear *s = l->self;
     void *gy = l->out->g.data, *gaddend = l->nin > 1 ? l->in[1]->g.data : NULL;
+    real *gbias = s->norm ? NULL : param_g(s->bias);
     TRY(activate_backward(&s->activate, l, p));
     if (s->norm)
         TRY(l->be->ops->norm->backward(&l->plan[NORM], &p->context, map_data(s, l),
                                        activate_memory(&s->activate, l), param_w(s->scale), s->kept->data, gy,
                                        gy, gaddend, param_g(s->scale), param_g(s->bias)));
+    if (s->desc.act != ACT_LINEAR && l->plan[MAP].fused) {
+        TRY(s->ops->back_act(&l->plan[MAP], &p->context, l->out->x.data, gy, gbias));
+        gbias = NULL;
+    }
     return s->ops->backward(&l->plan[MAP], &p->context, l->in[0]->x.data, param_w(s->w), gy, l->in[0]->g.data,
-                            param_g(s->w), s->norm ? NULL : param_g(s->bias));
+                            param_g(s->w), gbias);
 }
 
 void linear_fold(real *w, size_t n, size_t per)

@@ -21,6 +21,18 @@ check "norm: the blocks of a launch fit on the device together" few_registers no
 check "norm: a block of 1024 threads can be launched" few_registers norm finish
 check "softmax: a block of 1024 threads can be launched" few_registers softmax classify
 
+wide() { # wide FILE PATTERN: its kernels of that name read and write bfloat16 16 bytes at a time, and there are some
+    compile -ptx -o "$work/ptx" "src/backend/cuda/$1.cu" || return 1
+    awk -v want="$2" '
+        /\.entry/ { on = $0 ~ want }
+        on && /ld\.global[.a-z]*\.v4/ { reads++ }
+        on && /st\.global[.a-z]*\.v4/ { writes++ }
+        on && /(ld|st)\.global[.a-z]*\.[ub]16/ { bad = 1 }
+        END { exit bad || !reads || !writes }' "$work/ptx"
+}
+check "linear: bias and activation" wide linear 'finishILi1ELj8E'
+check "linear: their gradients" wide linear 'sumILi1ELj8E'
+
 # The host computes the same to the bit: the running CE that a resumed run begins with, and images.
 no_fused() { # no_fused FILE
     compile -ptx -o "$work/ptx" "src/backend/cuda/$1.cu" || return 1

@@ -37,6 +37,18 @@ check "few files to carry home" test "$(find "$OUT" -type f | wc -l)" -le 8
 
 check "the model of a step launches what the program launches" tests/device/model.py --check
 
+fused() { # fused CFG OVERRIDE...: its maps add biases in 10 steps, and no activation is launched by itself, nor its gradient
+    rm -f "$work/launches"
+    echo 10 | SHIM_IDLE=1 SHIM_COUNTS=$work/launches DARKNET_ENGINES='' build/float-shim-ref-address,undefined/tests/bench/step \
+        -device cuda -precision bf16 "$1" 1 net.batch=128 itra.lambda=0 "${@:2}" >"$work/step" || { cat "$work/step"; return 1; }
+    grep -q ' OF_FOUR(finish,' "$work/launches" && ! grep ' OF_FOUR(act' "$work/launches"
+}
+for cfg in fmnist-lenet fmnist-conv5 "cifar10-vgg13 convolutional.batch_normalize=0"; do
+    # shellcheck disable=SC2086
+    set -- $cfg
+    check "$cfg: bias and activation are one launch" fused "cfg/$1.cfg" "${@:2}"
+done
+
 if DEVICE=abacus tests/device/train.sh >"$work/bad" 2>&1; then
     check "steps that fail make the status 1" false
 else

@@ -11,7 +11,8 @@ enum { LINEAR_CONV, LINEAR_DENSE, LINEAR_LOCAL };
 struct linear_case {
     struct shape in;
     int out, size, stride, pad, groups, rows_back, blocked, bias, add, add_gx, kind;
-    enum act act; /* in a second plan for inference, over the same packed weights and one row less */
+    enum act act; /* in training where act_from_output holds, and in a second plan, for inference, over the
+                     same packed weights and one row less */
     int dilation, stride_x; /* stride_x 0: as stride */
 };
 
@@ -79,6 +80,7 @@ static inline void linear(struct rig *r, const void *arg)
     d.rows_back = k->rows_back;
     d.add_gx = k->add_gx;
     d.sum_gw = k->add;
+    d.act = act_from_output(k->act) ? k->act : ACT_LINEAR;
     if (ops->plan(r->be, &d, &y, &p, &e)) fail_msg("%s", e.msg);
     void *w = rig_alloc(r, p.weight_bytes), *gw = rig_alloc(r, p.weight_bytes),
          *scratch = rig_alloc(r, p.scratch_bytes);
@@ -91,11 +93,18 @@ static inline void linear(struct rig *r, const void *arg)
     rig_fill(r, &x, 4);
     rig_fill(r, &y, 0);
     assert_int_equal(ops->forward(&p, WITH(scratch), x.data, w, k->bias ? bias : NULL, y.data), OK);
+    if (!p.fused) rig_activate(r, &y, d.act);
     rig_keep_tensor(r, "y", &y, y.shape.n);
+    rig_fill(r, &y, 8); /* near a kink the device's y may be on the other side */
     struct tensor gy = rig_gradient(r, &y, 5), gx = rig_gradient(r, &x, k->add_gx ? 6 : 0);
     assert_int_equal(ops->pack(&p, rig_noise(r, nw, 7), gw), OK);
+    const int bent = d.act != ACT_LINEAR, fused = p.fused && bent, biased = k->bias || bent;
+    if (fused)
+        assert_int_equal(ops->back_act(&p, WITH(scratch, .add = k->add), y.data, gy.data, gbias), OK);
+    else
+        rig_activate_back(r, &y, &gy, d.act, k->rows_back);
     assert_int_equal(ops->backward(&p, WITH(scratch, .add = k->add), x.data, w, gy.data, gx.data, gw,
-                                   k->bias ? gbias : NULL),
+                                   fused || !biased ? NULL : gbias),
                      OK);
     rig_keep_tensor(r, "gx", &gx, k->rows_back);
     real *host_gw = rig_host(r, nw, sizeof *host_gw);

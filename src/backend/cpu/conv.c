@@ -302,4 +302,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return OK;
 }
 
-const struct conv_ops cpu_conv = { { plan, pack, unpack, unpack, forward, backward } };
+const struct conv_ops cpu_conv = { { plan, pack, unpack, unpack, forward, backward, NULL } };

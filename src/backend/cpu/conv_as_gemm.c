@@ -161,4 +161,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return OK;
 }
 
-const struct linear_ops conv_as_gemm = { plan, pack, unpack, unpack, forward, backward };
+const struct linear_ops conv_as_gemm = { plan, pack, unpack, unpack, forward, backward, NULL };

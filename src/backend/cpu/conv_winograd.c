@@ -434,4 +434,4 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     return OK;
 }
 
-const struct linear_ops conv_winograd = { plan, pack, unpack, unpack, forward, backward };
+const struct linear_ops conv_winograd = { plan, pack, unpack, unpack, forward, backward, NULL };

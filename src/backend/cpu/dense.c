@@ -92,4 +92,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return gx ? dense_product_gx(s, w, gy, gx, context->scratch) : OK;
 }
 
-const struct dense_ops cpu_dense = { { plan, ref_pack, ref_unpack, ref_unpack, forward, backward } };
+const struct dense_ops cpu_dense = { { plan, ref_pack, ref_unpack, ref_unpack, forward, backward, NULL } };

@@ -148,4 +148,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
     return OK;
 }
 
-const struct local_ops cpu_local = { { plan, ref_pack, ref_unpack, ref_unpack, forward, backward } };
+const struct local_ops cpu_local = { { plan, ref_pack, ref_unpack, ref_unpack, forward, backward, NULL } };

@@ -109,4 +109,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 }
 
 const struct conv_ops cuda_conv = { { plan, cuda_linear_pack, cuda_linear_unpack, cuda_linear_unpack_gradient,
-                                      forward, backward } };
+                                      forward, backward, cuda_linear_back_act } };

@@ -68,4 +68,5 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 }
 
 const struct dense_ops cuda_dense = { { plan, cuda_linear_pack, cuda_linear_unpack,
-                                        cuda_linear_unpack_gradient, forward, backward } };
+                                        cuda_linear_unpack_gradient, forward, backward,
+                                        cuda_linear_back_act } };

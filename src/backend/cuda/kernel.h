@@ -183,6 +183,12 @@ DEVICE void store(int bf16, unsigned V, void *p, size_t i, const float *f)
             bf16 ? (uint32_t)bf16_put(f[2 * k]) | (uint32_t)bf16_put(f[2 * k + 1]) << 16 : float_bits(f[k]);
     *(vec16 *)(void *)((char *)p + i * (bf16 ? 2 : 4)) = v;
 }
+/* V floats from number c on, one for each of V channels; memory is asked for all of them at once. */
+DEVICE void read_channels(unsigned V, const float *p, size_t c, float *f)
+{
+    if (V == 1) f[0] = p[c];
+    UNROLL for (unsigned k = 0; k + 4 <= V; k += 4) load(0, 4, p, c + k, f + k);
+}
 /* Stores, or adds to what is there. */
 DEVICE void put(int bf16, unsigned V, void *p, size_t i, float *f, int add)
 {

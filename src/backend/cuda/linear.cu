@@ -2,22 +2,57 @@
 #include "kernel.h"
 #include "linear.h"
 
-/* In place, y = act(y + bias of the channel); bias may be NULL. */
-template <int bf16, unsigned V> KERNEL(finish, enum act a, const float *bias, void *y, size_t n, size_t c)
+enum { ROWS = 4 }; /* of which a thread has the loads under way together */
+
+/* What follows most maps is written out where it stands, all else is long and called. */
+DEVICE_APART float any_act(enum act a, float z) { return act_apply(a, z); }
+DEVICE_APART float any_slope(enum act a, float y) { return act_slope_y(a, y); }
+DEVICE float activate(enum act a, float z)
+{
+    return a == ACT_LINEAR ? z : a == ACT_RELU ? act_apply(ACT_RELU, z) : any_act(a, z);
+}
+DEVICE float slope(enum act a, float y) { return a == ACT_RELU ? act_slope_y(ACT_RELU, y) : any_slope(a, y); }
+
+/* In place, y = act(y + bias of the channel); bias may be NULL. n < 2^31 */
+template <int bf16, unsigned V> KERNEL(finish, enum act a, const float *bias, void *y, size_t n, unsigned c)
 {
     PHASE GRID_LOOP(i, n / V)
     {
-        float f[8];
+        float f[8], b[8] = { 0 };
         load(bf16, V, y, i * V, f);
-        for (unsigned k = 0; k < V; k++) f[k] = act_apply(a, bias ? f[k] + bias[i * V % c + k] : f[k]);
+        if (bias) read_channels(V, bias, (unsigned)i * V % c, b);
+        UNROLL for (unsigned k = 0; k < V; k++) f[k] = activate(a, f[k] + b[k]);
         store(bf16, V, y, i * V, f);
     }
 }
 
-/* Sums over rows of a rows x c matrix. Block x sums every gridDim.x-th set of rows, for the columns of block
- * y, into row x of `to`; `across` threads side by side, the rest of the block below one another. */
+/* Adds n rows to all, which are `step` numbers apart: x or, unless y is NULL, x times the slope of the
+ * activation whose output is y, which then goes to g. */
+DEVICE void add_up(int bf16, unsigned V, unsigned n, enum act a, const void *x, const void *y, void *g,
+                   size_t at, size_t step, float *all)
+{
+    float f[ROWS][8], z[ROWS][8];
+    UNROLL for (unsigned r = 0; r < n; r++)
+    {
+        load(bf16, V, x, at + r * step, f[r]);
+        if (y) load(bf16, V, y, at + r * step, z[r]);
+    }
+    UNROLL for (unsigned r = 0; r < n; r++)
+    {
+        if (y) {
+            UNROLL for (unsigned k = 0; k < V; k++) f[r][k] *= slope(a, z[r][k]);
+            store(bf16, V, g, at + r * step, f[r]);
+        }
+        UNROLL for (unsigned k = 0; k < V; k++) all[k] += f[r][k];
+    }
+}
+
+/* Sums over rows of a rows x c matrix, as add_up has them. Block x sums every gridDim.x-th set of rows, for
+ * the columns of block y, into row x of `to`; `across` threads side by side, the rest of the block below one
+ * another. */
 template <int bf16, unsigned V>
-KERNEL(sum, const void *x, size_t rows, size_t c, unsigned across, float *to, int add)
+KERNEL(sum, enum act a, const void *x, const void *y, void *g, size_t rows, size_t c, unsigned across,
+       float *to, int add)
 {
     SHARED(float, s, THREADS * 8);
     const unsigned deep = blockDim.x / across, wide = across * V;
@@ -25,20 +60,20 @@ KERNEL(sum, const void *x, size_t rows, size_t c, unsigned across, float *to, in
     PHASE
     {
         const unsigned row = threadIdx.x / across, column = threadIdx.x % across * V;
-        float f[8], all[8] = { 0 };
+        const size_t at = left + column, step = (size_t)gridDim.x * deep, last = at < c ? rows : 0;
+        size_t r = (size_t)blockIdx.x * deep + row;
+        float all[8] = { 0 };
         if (row >= deep) continue;
-        for (size_t r = (size_t)blockIdx.x * deep + row; r < rows && left + column < c;
-             r += (size_t)gridDim.x * deep) {
-            load(bf16, V, x, r * c + left + column, f);
-            for (unsigned k = 0; k < V; k++) all[k] += f[k];
-        }
+        for (; r + (ROWS - 1) * step < last; r += ROWS * step)
+            add_up(bf16, V, ROWS, a, x, y, g, r * c + at, step * c, all);
+        for (; r < last; r += step) add_up(bf16, V, 1, a, x, y, g, r * c + at, 0, all);
         for (unsigned k = 0; k < V; k++) s[row * wide + column + k] = all[k];
     }
     BLOCK_SUM(s, (int)deep, (int)wide);
     PHASE for (unsigned i = threadIdx.x; i < wide && left + i < c; i += blockDim.x)
     {
-        float *at = &to[blockIdx.x * c + left + i];
-        *at = add ? *at + s[i] : s[i];
+        float *sum_at = &to[blockIdx.x * c + left + i];
+        *sum_at = add ? *sum_at + s[i] : s[i];
     }
 }
 
@@ -62,13 +97,6 @@ static struct cut cut_of(const struct cuda *cu, int bf16, size_t rows, size_t c)
     return t;
 }
 
-static int add_rows(const struct cuda *cu, struct cut t, int bf16, const void *x, size_t rows, size_t c,
-                    float *to, int add)
-{
-    LAUNCH_FOUR(cu, sum, bf16, t.V, t.slices, t.columns, THREADS, x, rows, c, t.across, to, add);
-    return OK;
-}
-
 int cuda_linear_plan(struct linear *s, struct backend *be, const struct linear_desc *d, struct tensor *out,
                      size_t taps, struct op_plan *p, struct err *e)
 {
@@ -85,7 +113,7 @@ int cuda_linear_plan(struct linear *s, struct backend *be, const struct linear_d
                           .taps = taps,
                           .rows = (size_t)out->shape.n * (row / outputs),
                           .rows_back = (size_t)d->rows_back * (row / outputs),
-                          .act = d->train ? ACT_LINEAR : d->act };
+                          .act = d->act };
     size_t count;
     if (mem_mul(s->outputs, s->wide, &count) || mem_mul(count, taps, &count) || count > INT32_MAX)
         return fail(e, E_ARG, "a linear map of %zu x %zu x %zu weights has 2^31 and more", s->outputs,
@@ -93,7 +121,7 @@ int cuda_linear_plan(struct linear *s, struct backend *be, const struct linear_d
     s->weights.count = count;
     p->weight_bytes = cuda_weight_bytes(&s->weights);
     p->weights = &s->weights;
-    p->fused = !d->train;
+    p->fused = !d->train || d->act != ACT_LINEAR;
     return OK;
 }
 
@@ -147,7 +175,7 @@ int cuda_linear_finish(const struct linear *s, const real *bias, void *y)
     const unsigned V = cuda_vector(s->bf16, s->outputs);
     const size_t n = s->rows * s->outputs;
     if (bias || s->act != ACT_LINEAR)
-        LAUNCH_ITEMS(s->cu, finish, s->bf16, V, n / V, s->act, bias, y, n, s->outputs);
+        LAUNCH_ITEMS(s->cu, finish, s->bf16, V, n / V, s->act, bias, y, n, (unsigned)s->outputs);
     return OK;
 }
 
@@ -157,12 +185,30 @@ size_t cuda_linear_scratch(const struct linear *s)
     return t.slices > 1 ? t.slices * s->outputs * sizeof(float) : 0;
 }
 
-/* In two stages where there are several slices: their sums into scratch, then the sum of those. */
-int cuda_linear_back_bias(const struct linear *s, const void *gy, real *gbias, int add, void *scratch)
+/* In two stages where there are several slices: their sums into scratch, then the sum of those. y, g: see
+ * add_up. */
+static int sum_rows(const struct linear *s, const void *gy, const void *y, void *g, real *gbias, int add,
+                    void *scratch)
 {
     const size_t c = s->outputs;
-    const struct cut first = cut_of(s->cu, s->bf16, s->rows_back, c), second = cut_of(s->cu, 0, 1, c);
-    if (first.slices == 1) return add_rows(s->cu, first, s->bf16, gy, s->rows_back, c, gbias, add);
-    TRY(add_rows(s->cu, first, s->bf16, gy, s->rows_back, c, (float *)scratch, 0));
-    return add_rows(s->cu, second, 0, scratch, first.slices, c, gbias, add);
+    const struct cut t = cut_of(s->cu, s->bf16, s->rows_back, c), end = cut_of(s->cu, 0, 1, c);
+    const int apart = t.slices > 1;
+    float *to = apart ? (float *)scratch : gbias;
+    LAUNCH_FOUR(s->cu, sum, s->bf16, t.V, t.slices, t.columns, THREADS, s->act, gy, y, g, s->rows_back, c,
+                t.across, to, !apart && add);
+    if (apart)
+        LAUNCH_FOUR(s->cu, sum, 0, end.V, end.slices, end.columns, THREADS, ACT_LINEAR, to, (void *)NULL,
+                    (void *)NULL, t.slices, c, end.across, gbias, add);
+    return OK;
+}
+
+int cuda_linear_back_bias(const struct linear *s, const void *gy, real *gbias, int add, void *scratch)
+{
+    return sum_rows(s, gy, NULL, NULL, gbias, add, scratch);
+}
+
+int cuda_linear_back_act(const struct op_plan *p, const struct op_context *context, const void *y, void *gy,
+                         real *gbias)
+{
+    return sum_rows((const struct linear *)p->self, gy, y, gy, gbias, context->add, context->scratch);
 }

@@ -32,8 +32,11 @@ int cuda_linear_unpack_gradient(const struct op_plan *, const void *gw, real *ho
 size_t cuda_linear_scratch(const struct linear *);
 /* In place, y = act(y + bias); bias may be NULL. */
 int cuda_linear_finish(const struct linear *, const real *bias, void *y);
-/* gbias = or += the sum of gy over rows and pixels. */
+/* gbias = or += the sum of gy over rows and pixels; the other for plans that apply an activation in training.
+ */
 int cuda_linear_back_bias(const struct linear *, const void *gy, real *gbias, int add, void *scratch);
+int cuda_linear_back_act(const struct op_plan *, const struct op_context *, const void *y, void *gy,
+                         real *gbias);
 
 #ifdef __cplusplus
 }

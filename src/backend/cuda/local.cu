@@ -123,6 +123,7 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
     struct local *s = (struct local *)p->self;
     in.shape.c = out->shape.c;
     swapped.in = &in;
+    if (d->train) swapped.act = ACT_LINEAR;
     TRY(cuda_linear_plan(&s->linear, be, &swapped, &pixels, taps, p, e));
     s->map = (struct window_map){ .bf16 = s->linear.bf16,
                                   .size = d->size,
@@ -169,4 +170,4 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 }
 
 const struct local_ops cuda_local = { { plan, cuda_linear_pack, cuda_linear_unpack,
-                                        cuda_linear_unpack_gradient, forward, backward } };
+                                        cuda_linear_unpack_gradient, forward, backward, NULL } };

@@ -1,10 +1,9 @@
 /* Batch normalisation with its activation. A row is a pixel; a split is a run of rows with statistics of its
  * own (blockIdx.y). A thread owns V neighbouring channels of every so-many-th row.
  *
- * With e = x - mean, inv = 1 / sqrt(var + NORM_EPSILON), a = scale * inv and g = dLoss/dz, over the N rows of a
- * split:
- *   z = a * e + bias,  y = act(z)
- *   gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale = inv * sum(g * e),  gbias = sum(g)
+ * With e = x - mean, inv = 1 / sqrt(var + NORM_EPSILON), a = scale * inv and g = dLoss/dz, over the N rows of
+ * a split: z = a * e + bias,  y = act(z) gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale
+ * = inv * sum(g * e),  gbias = sum(g)
  *
  * Sums are float within a block; what the blocks give is added in double, in the order of the blocks. */
 #include "backend/ops/norm.h"
@@ -109,13 +108,6 @@ struct folded {
     float mean[8], a[8], bias[8];
 };
 
-/* Of V channels from c on; memory is asked for all of them at once. */
-DEVICE void read_channels(unsigned V, const float *p, size_t c, float *f)
-{
-    if (V == 1) f[0] = p[c];
-    UNROLL for (unsigned k = 0; k + 4 <= V; k += 4) load(0, 4, p, c + k, f + k);
-}
-
 /* stats of the split; infer: they hold variances in place of inv. */
 DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channels, unsigned c)
 {
@@ -126,8 +118,8 @@ DEVICE struct folded fold(unsigned V, const struct norm_at *at, unsigned channel
     read_channels(V, at->mean, split, f.mean);
     read_channels(V, at->scale, c, f.a);
     read_channels(V, at->bias, c, f.bias);
-    for (unsigned k = 0; k < V; k++) f.a[k] *=
-        at->infer ? (float)(1 / sqrt((double)inv[k] + NORM_EPSILON)) : inv[k];
+    for (unsigned k = 0; k < V; k++)
+        f.a[k] *= at->infer ? (float)(1 / sqrt((double)inv[k] + NORM_EPSILON)) : inv[k];
     return f;
 }
 

@@ -184,4 +184,4 @@ int ref_conv_backward(const struct op_plan *p, const struct op_context *context,
 }
 
 const struct conv_ops ref_conv = { { ref_conv_plan, ref_pack, ref_unpack, ref_unpack, ref_conv_forward,
-                                     ref_conv_backward } };
+                                     ref_conv_backward, NULL } };

@@ -14,4 +14,4 @@ static int plan(struct backend *be, const struct linear_desc *d, struct tensor *
 }
 
 const struct dense_ops ref_dense = { { plan, ref_pack, ref_unpack, ref_unpack, ref_conv_forward,
-                                       ref_conv_backward } };
+                                       ref_conv_backward, NULL } };
