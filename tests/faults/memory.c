@@ -239,7 +239,12 @@ static int import_dict(const char *path, struct err *e)
 static void every_allocation_of_an_import(void **state)
 {
     (void)state;
-    for (int ever = 0; ever < 2; ever++) sweep(import_dict, "tests/fuzz/corpus/safetensors/vgg", ever, 20);
+    static const char *const files[] = { "vgg", "pth-new", "pth-old" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "tests/fuzz/corpus/state_dict/%s", files[i]);
+        for (int ever = 0; ever < 2; ever++) sweep(import_dict, path, ever, 20);
+    }
 }
 
 /* ---- data sets ---- */
