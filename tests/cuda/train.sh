@@ -86,7 +86,7 @@ run eager -device cuda -eager
 check "read at once: the same weights" same late eager
 run again -device cuda -workers 3
 check "and again" same late again
-for late in 0 2; do
+for late in 0 2 3; do
     SHIM_LATE=$late run soon$late -device cuda # the other runs: 1
     check "however late the device works: the same weights ($late)" same late soon$late
 done

@@ -25,11 +25,15 @@ MEMORY = 3.35e12 * 0.90  # bytes/s of HBM3 that streaming kernels reach
 CACHE, CACHED = 5.5e12, 34e6  # bytes/s of the second-level cache; bytes that stay in its 50 MB from kernel to kernel
 MATRIX = 989e12 * 0.45  # FLOP/s of convolutions in bf16 whose tiles fill the card
 PROCESSORS, TILE = 132, 128  # a tile of the output, TILE x TILE, keeps a multiprocessor busy
+DEALT = 0.9  # share of the card that is busy where the depth of a product is dealt out
 GAP = 1.3e-6  # seconds from one node of a graph to the next
+FORK = 1e-6  # seconds that a fork and its join take beside the gaps
 LOAD = 0.7e-6  # seconds of a load from memory and what hangs on it
 DRAIN, WINDOW = 50e-6, 10  # seconds that a device is idle when the host waits for all, reads and begins again; steps between
 BF16, FLOAT = 2, 4  # bytes
 PIXELS, IMAGE, CHANNELS = 32 * 32, 3, 8  # of an image: its channels, and those that it has in memory
+
+BESIDE = "weights beside data"
 
 Kernel = collections.namedtuple("Kernel", "name what calls seconds")
 Layer = collections.namedtuple("Layer", "kind options width height channels source")
@@ -65,6 +69,7 @@ class Model:
     def __init__(self, layers, batch):
         self.batch, self.layers = batch, layers
         self.kernels = collections.OrderedDict()
+        self.beside = 0  # seconds less than one after the other
 
     def add(self, name, what, seconds):
         old = self.kernels.get(name, Kernel(name, what, 0, 0))
@@ -75,14 +80,19 @@ class Model:
         """Seconds for so many bytes, of tensors of which the largest has so many."""
         return size / (CACHE if largest is not None and largest <= CACHED else MEMORY)
 
-    def multiply(self, rows, columns, depth, split):
-        """Seconds of a product; split: its depth can be dealt out, too, where there are few tiles."""
+    @staticmethod
+    def full(rows, columns):
+        """Share of the card that the tiles of a product keep busy."""
         tiles = -(-rows // TILE) * -(-columns // TILE)
-        full = tiles / (-(-tiles // PROCESSORS) * PROCESSORS)
+        return tiles / (-(-tiles // PROCESSORS) * PROCESSORS)
+
+    @staticmethod
+    def multiply(rows, columns, depth, full):
+        """Seconds of a product."""
         # Narrower outputs than a tile leave part of it idle, and so does a depth that is padded to 64.
         narrow = min(1, columns / TILE) ** 0.5
         padded = depth / (math.ceil(depth / 64) * 64)
-        return 2 * rows * columns * depth / (MATRIX * (0.9 if split else full) * narrow * padded)
+        return 2 * rows * columns * depth / (MATRIX * full * narrow * padded)
 
     def size(self, layer):
         return self.batch * layer.width * layer.height * layer.channels
@@ -95,11 +105,17 @@ class Model:
         rows, depth = y // layer.channels, inputs * kernel * kernel
         largest = BF16 * max(x, y)
         through = self.move(BF16 * (x + y + w), largest)
-        self.add("convolution forward", "cuDNN", max(self.multiply(rows, layer.channels, depth, False), through))
-        self.add("convolution weights", "cuDNN", max(self.multiply(layer.channels, depth, rows, True), through))
+        full = self.full(rows, layer.channels)
+        self.add("convolution forward", "cuDNN", max(self.multiply(rows, layer.channels, depth, full), through))
+        weights = self.multiply(layer.channels, depth, rows, DEALT)
+        self.add("convolution weights", "cuDNN", max(weights, through))
         if not first:
-            self.add("convolution data", "cuDNN",
-                     max(self.multiply(x // inputs, inputs, layer.channels * kernel * kernel / stride**2, False), through))
+            full = self.full(x // inputs, inputs)
+            data = self.multiply(x // inputs, inputs, layer.channels * kernel * kernel / stride**2, full)
+            self.add("convolution data", "cuDNN", max(data, through))
+            # Until one of the two has ended, each has what the other leaves idle. Bytes keep all busy.
+            busy = (full if data > through else 1) + (DEALT if weights > through else 1)
+            self.beside += max(min(data, weights), through) * (2 - max(busy, 1)) + GAP - FORK
         return w
 
     def norm(self, layer, added):
@@ -142,6 +158,7 @@ class Model:
         self.add("find_bad", "gradients that are not finite", self.move(BF16 * weights))
         self.add("record", "losses", 2e-6)
         self.add("step", "SGD", self.move((4 * FLOAT + 2 * BF16) * weights))
+        self.kernels[BESIDE] = Kernel(BESIDE, "what the card does not wait for", 0, -self.beside)
         return self.kernels
 
 
@@ -203,6 +220,7 @@ What the model pointed at, and what has been done about it:
 | up to 24 candidates are timed for a convolution, at most 5 of an engine, not the first 8 | convolutions: 0-10 % | the same | `tests/cuda/plans`: candidates and engines for an H100 |
 | images have 8 channels in memory, 5 of them zero: engines do not pad them, forward and for the weights' gradient | {padding} | `tests/cuda/plans`: 0.4 instead of 8.4 MiB of workspace at 512 |
 | a [route] to one layer copies nothing; it copied the tensor to where it was | 0.02 | 0.07 | 217 -> 214 launches |
+| the weights' gradient of a convolution runs beside that of its data, in a second branch of the graph | {beside} | `tests/cuda/late`: the same weights in any order that the graph allows |
 | the losses of {window} steps are read while the next {window} run; the device was idle meanwhile | {drain:.3f} | {drain:.3f} | `tests/cuda/late`: no wait for all that was submitted |
 | the update and its check read gradients of weights as cuDNN gives them, in bf16, where nothing is added to them | 0.05 | 0.05 | 214 -> 194 launches |
 
@@ -212,6 +230,8 @@ Assumptions:
 - Convolutions: 45 % of the published 989 TFLOP/s where tiles of 128 x 128 fill the 132 multiprocessors, less where they do not,
   where there are fewer than 128 channels, or where 64 does not divide the depth; never faster than their bytes.
 - 1.3 us from one node of the graph to the next.
+- Of two kernels at the same time each takes what the other leaves idle of the card, and no more; {fork:.0f} us for a fork and
+  its join.
 - {stop:.0f} us without work where the host waits for all that it has submitted, reads losses and begins anew.
 """
 
@@ -232,7 +252,9 @@ def main():
     built = args.built.resolve()
     layers = read_net(built / "darknet")
     models = {batch: Model(layers, batch).run() for batch in BATCHES}
-    text = TEXT.format(table=report(models), padding=padding(), window=WINDOW, drain=1e3 * DRAIN / WINDOW, stop=1e6 * DRAIN)
+    beside = " | ".join(f"{-1e3 * models[batch][BESIDE].seconds:.2f}" for batch in (128, 512))
+    text = TEXT.format(table=report(models), padding=padding(), beside=beside, fork=1e6 * FORK, window=WINDOW,
+                       drain=1e3 * DRAIN / WINDOW, stop=1e6 * DRAIN)
     if not args.check:
         RESULT.write_text(text)
         return 0

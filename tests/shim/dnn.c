@@ -9,12 +9,10 @@ enum { WORKSPACE = 300 }; /* bytes: used for nothing, but written */
 
 struct cudnn_plan {
     struct cudnn_conv conv;
-    stream_t stream;
 };
 
 /* The convolutions that an engine would have been chosen for. */
 struct dnn {
-    stream_t stream;
     struct engine_file *engines;
     struct choice {
         struct choice *next;
@@ -28,7 +26,7 @@ int cudnn_open(struct dnn **d, stream_t s, struct engine_file *engines, struct e
 {
     *d = mem_alloc(1, sizeof **d);
     if (!*d) return fail(e, E_MEM, "no memory to open cuDNN");
-    (*d)->stream = s;
+    (void)s;
     (*d)->engines = engines;
     return OK;
 }
@@ -71,7 +69,6 @@ int cudnn_plan(struct cudnn_plan **p, struct dnn *d, const struct cudnn_conv *c,
     *p = mem_alloc(1, sizeof **p);
     if (!*p) return fail(e, E_MEM, "no memory to plan a convolution");
     (*p)->conv = *c;
-    (*p)->stream = d->stream;
     return OK;
 }
 void cudnn_plan_drop(struct cudnn_plan *p) { mem_free(p); }
@@ -143,7 +140,7 @@ static void convolve(const void *args)
     mem_free(c->sum);
 }
 
-int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y, void *workspace)
+int cudnn_run(struct cudnn_plan *p, stream_t s, const void *x, const void *w, const void *y, void *workspace)
 {
     struct call c = { p->conv, x, w, y, workspace, NULL };
     if (misaligned(x, 16) || misaligned(w, 16) || misaligned(y, 16) || misaligned(workspace, 256))
@@ -152,7 +149,7 @@ int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y,
     int way = shim_launch(names[p->conv.pass]);
     if (way) return way < 0 ? way : OK;
     c.sum = mem_alloc(numbers(&p->conv), sizeof *c.sum);
-    int rc = c.sum ? shim_enqueue(p->stream, convolve, &c, sizeof c) : E_MEM;
+    int rc = c.sum ? shim_enqueue(s, convolve, &c, sizeof c) : E_MEM;
     if (rc) mem_free(c.sum);
     return rc;
 }

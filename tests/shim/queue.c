@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "core/rng.h"
 
 /* One of: work; a mark of an event; waiting for one. */
 struct item {
@@ -15,7 +16,7 @@ struct item {
 
 struct CUstream_st {
     struct item *first, **last;
-    int late;
+    int late, any;
     stream_t next; /* of this thread */
 };
 
@@ -39,7 +40,8 @@ int shim_stream(stream_t *out, int computing)
     stream_t s = *out = mem_alloc(1, sizeof *s);
     if (!s) return E_MEM;
     s->last = &s->first;
-    s->late = device_late == LATE_ALL || (device_late == LATE_COMPUTING && computing);
+    s->any = device_late == LATE_ANY;
+    s->late = s->any || device_late == LATE_ALL || (device_late == LATE_COMPUTING && computing);
     s->next = streams;
     streams = s;
     return OK;
@@ -87,10 +89,24 @@ static void advance(stream_t s)
     if (s->first) s->first->event->stopped = s;
 }
 
+/* One of those that can go on, or NULL. */
+static stream_t any_stream(void)
+{
+    static _Thread_local uint64_t draws;
+    stream_t any = NULL;
+    uint64_t n = 0;
+    for (stream_t s = streams; s; s = s->next)
+        if (s->any && s->first && !is_stopped(s->first) && !rng_below(1, draws++, ++n)) any = s;
+    return any;
+}
+
 /* Takes s a step further, at least by removing what stops it. */
 static void force(stream_t s)
 {
-    if (is_stopped(s->first))
+    stream_t any = s->any ? any_stream() : NULL;
+    if (any)
+        do_first(any);
+    else if (is_stopped(s->first))
         reach(s->first->event, s->first->number);
     else
         do_first(s);

@@ -4,8 +4,9 @@
 #define SHIM_QUEUE_H
 #include "backend/cuda/kernel.h" /* shim_enqueue */
 
-/* Late streams: none; all; that of dev_open alone, while copies and exchanges go as far ahead as they can. */
-enum late { LATE_NEVER, LATE_ALL, LATE_COMPUTING, LATE_KINDS };
+/* Late streams: none; all; that of dev_open alone, while others go as far ahead as they can; all, and
+ * whenever something is waited for, any that may go on does, at random. */
+enum late { LATE_NEVER, LATE_ALL, LATE_COMPUTING, LATE_ANY, LATE_KINDS };
 /* Of streams opened from now on: LATE_ALL at first, or the number in SHIM_LATE. */
 extern _Thread_local enum late device_late;
 

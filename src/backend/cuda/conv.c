@@ -8,7 +8,9 @@ enum { PASSES = 3 };
 struct conv {
     struct linear linear;
     struct cudnn_plan *pass[PASSES]; /* by enum cudnn_pass; NULL where it is not wanted */
-    size_t gradient; /* bytes of scratch in front of the workspace: a gradient of weights to be summed */
+    /* Scratch: the workspace of forward or of the data's gradient, which takes `data` bytes; then the
+     * gradient of the weights where it is to be summed, which takes `gradient`, and the workspace of that. */
+    size_t data, gradient;
 };
 
 static void release(void *self)
@@ -45,8 +47,9 @@ int cuda_conv_wants(const struct linear_desc *d, enum cudnn_pass pass)
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/* Scratch: that of the passes, which follow one another, and of the gradient of the bias behind them. */
+/* *scratch: of what runs at the same time, the two gradients; all else follows one another. */
 static int plan_passes(struct conv *s, struct backend *be, const struct linear_desc *d, struct shape out,
                        size_t *scratch, struct err *e)
 {
@@ -57,9 +60,10 @@ static int plan_passes(struct conv *s, struct backend *be, const struct linear_d
         size_t bytes = 0;
         if (!cuda_conv_wants(d, (enum cudnn_pass)i)) continue;
         TRY(cudnn_plan(&s->pass[i], l->cu->dnn, &c, be->deterministic, &bytes, e));
+        if (i == CUDNN_PASS_DATA) s->data = rounded(bytes);
         if (i == CUDNN_PASS_WEIGHTS) {
-            s->gradient = d->sum_gw ? (l->weights.count * cuda_element(l->bf16) + 255) / 256 * 256 : 0;
-            bytes += s->gradient;
+            s->gradient = d->sum_gw ? rounded(l->weights.count * cuda_element(l->bf16)) : 0;
+            bytes += s->data + s->gradient;
         }
         *scratch = larger(*scratch, bytes);
     }
@@ -81,20 +85,43 @@ static int forward(const struct op_plan *p, const struct op_context *context, co
                    const real *bias, void *y)
 {
     const struct conv *s = p->self;
-    TRY(cudnn_run(s->pass[CUDNN_PASS_FORWARD], x, cuda_weight_copy(&s->linear.weights, w), y,
+    const struct linear *l = &s->linear;
+    TRY(cudnn_run(s->pass[CUDNN_PASS_FORWARD], l->cu->stream, x, cuda_weight_copy(&l->weights, w), y,
                   context->scratch));
-    return cuda_linear_finish(&s->linear, bias, y);
+    return cuda_linear_finish(l, bias, y);
+}
+
+static int back_data(const struct conv *s, const void *w, const void *gy, void *gx, void *scratch)
+{
+    const struct linear *l = &s->linear;
+    return cudnn_run(s->pass[CUDNN_PASS_DATA], l->cu->stream, gx, cuda_weight_copy(&l->weights, w), gy,
+                     scratch);
 }
 
 /* The pass overwrites, in the type of its inputs. What adds, or is bfloat16 but will be summed, goes by way
  * of scratch. */
-static int back_weights(const struct conv *s, const void *x, const void *gy, void *gw, int add, char *scratch)
+static int back_weights(const struct conv *s, const struct cuda *cu, const void *x, const void *gy, void *gw,
+                        int add, void *scratch)
 {
     const struct linear *l = &s->linear;
     const int apart = s->gradient && (l->bf16 || add);
-    void *to = apart ? scratch : cuda_weight_gradient(&l->weights, gw);
-    TRY(cudnn_run(s->pass[CUDNN_PASS_WEIGHTS], x, to, gy, scratch + s->gradient));
-    return apart ? kernel_convert(l->cu, to, l->bf16, gw, 0, l->weights.count, add) : OK;
+    char *own = (char *)scratch + s->data;
+    void *to = apart ? own : cuda_weight_gradient(&l->weights, gw);
+    TRY(cudnn_run(s->pass[CUDNN_PASS_WEIGHTS], cu->stream, x, to, gy, own + s->gradient));
+    return apart ? kernel_convert(cu, to, l->bf16, gw, 0, l->weights.count, add) : OK;
+}
+
+/* Side by side: where maps are small, neither fills the device. */
+static int back_both(const struct conv *s, const struct op_context *context, const void *x, const void *w,
+                     const void *gy, void *gx, void *gw)
+{
+    const struct cuda *cu = s->linear.cu;
+    struct cuda side;
+    TRY(cuda_fork(cu, &side));
+    int rc = back_weights(s, &side, x, gy, gw, context->add, context->scratch);
+    if (!rc) rc = back_data(s, w, gy, gx, context->scratch);
+    const int joined = cuda_join(cu); /* also after a failure: a recording ends in one stream */
+    return rc ? rc : joined;
 }
 
 static int backward(const struct op_plan *p, const struct op_context *context, const void *x, const void *w,
@@ -102,9 +129,12 @@ static int backward(const struct op_plan *p, const struct op_context *context, c
 {
     const struct conv *s = p->self;
     const struct linear *l = &s->linear;
-    if (gx)
-        TRY(cudnn_run(s->pass[CUDNN_PASS_DATA], gx, cuda_weight_copy(&l->weights, w), gy, context->scratch));
-    if (gw) TRY(back_weights(s, x, gy, gw, context->add, context->scratch));
+    if (gx && gw)
+        TRY(back_both(s, context, x, w, gy, gx, gw));
+    else if (gx)
+        TRY(back_data(s, w, gy, gx, context->scratch));
+    else if (gw)
+        TRY(back_weights(s, l->cu, x, gy, gw, context->add, context->scratch));
     return gbias ? cuda_linear_back_bias(l, gy, gbias, context->add, context->scratch) : OK;
 }
 

@@ -41,6 +41,9 @@ static void destroy(struct cuda *cu)
     dev_free(cu->dense);
     close_stages(&cu->small);
     close_stages(&cu->large);
+    dev_event_drop(cu->forked);
+    dev_event_drop(cu->joined);
+    dev_close(cu->side);
     dev_close(cu->stream);
     mem_free(cu);
 }
@@ -48,6 +51,9 @@ static void destroy(struct cuda *cu)
 static int prepare(struct cuda *cu, int index, struct backend *be, struct err *e)
 {
     TRY(dev_open(index, &cu->stream, &cu->info, e));
+    TRY(dev_stream(&cu->side, e));
+    TRY(dev_event(&cu->forked, e));
+    TRY(dev_event(&cu->joined, e));
     TRY(open_stages(&cu->small, SMALL_STAGES, SMALL_BYTES, e));
     TRY(open_stages(&cu->large, LARGE_STAGES, LARGE_BYTES, e));
     TRY(dev_alloc(&cu->dense, LARGE_BYTES, e));
@@ -78,6 +84,22 @@ static void cuda_close(struct backend *be)
     if (be->ops->sum) be->ops->sum->close(be);
     destroy(cuda_of(be));
     be->self = NULL;
+}
+
+/* ---- side by side ---- */
+
+int cuda_fork(const struct cuda *cu, struct cuda *side)
+{
+    *side = *cu;
+    side->stream = cu->side;
+    TRY(dev_mark(cu->forked, cu->stream));
+    return dev_wait(cu->side, cu->forked);
+}
+
+int cuda_join(const struct cuda *cu)
+{
+    TRY(dev_mark(cu->joined, cu->side));
+    return dev_wait(cu->stream, cu->joined);
 }
 
 /* ---- memory ---- */

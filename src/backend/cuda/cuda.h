@@ -10,12 +10,12 @@
  *   linear.{h,cu} what conv.c and dense.c have in common
  *   others        an operation each: plans, kernels, and the functions that launch them
  *
- * Everything but what sum.c does is enqueued in one stream; the host waits only where it reads something.
- * Tensors are N,H,W,C without gaps, float or bfloat16, but for images of few channels: see cuda_image_layout.
- * The packed weights of a convolution are O,H,W,I/groups, I as in the memory of its input, those of a dense
- * map O,H*W*C, as float, with a bfloat16 copy behind them where that is computed in. Gradients and momenta of
- * parameters are float in the same places, except gradients that cuDNN gives as bfloat16 and to which nothing
- * is added: these are where the copy would be. */
+ * Everything but what sum.c does, and what cuda_fork says, is enqueued in one stream; the host waits only
+ * where it reads something. Tensors are N,H,W,C without gaps, float or bfloat16, but for images of few
+ * channels: see cuda_image_layout. The packed weights of a convolution are O,H,W,I/groups, I as in the memory
+ * of its input, those of a dense map O,H*W*C, as float, with a bfloat16 copy behind them where that is
+ * computed in. Gradients and momenta of parameters are float in the same places, except gradients that cuDNN
+ * gives as bfloat16 and to which nothing is added: these are where the copy would be. */
 #ifndef CUDA_CUDA_H
 #define CUDA_CUDA_H
 #include "backend/backend.h"
@@ -48,7 +48,8 @@ struct stages {
 
 struct cuda {
     int index; /* of the GPU */
-    stream_t stream;
+    stream_t stream, side;
+    event_t forked, joined; /* cuda_fork's and cuda_join's */
     struct dev_info info;
     struct engine_file *engines;
     struct dnn *dnn;
@@ -58,6 +59,12 @@ struct cuda {
     void *dense; /* device: rows of a tensor in the host's order */
     size_t dense_bytes;
 };
+
+/* What is enqueued by way of *side until cuda_join runs beside what is enqueued by way of the device itself:
+ * after all that was enqueued before, and before all that comes after cuda_join. No two pieces of work in
+ * between may touch what one of them writes. */
+int cuda_fork(const struct cuda *, struct cuda *side);
+int cuda_join(const struct cuda *);
 
 /* Every call that is given the backend comes through here. Those that follow it with a plan alone are made by
  * the same thread. */

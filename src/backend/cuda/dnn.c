@@ -64,9 +64,11 @@ static cudnnStatus_t make_pack(const void *const at[4], desc_t *pack)
     return cudnnBackendFinalize(*pack);
 }
 
-int cudnn_run(struct cudnn_plan *p, const void *x, const void *w, const void *y, void *workspace)
+int cudnn_run(struct cudnn_plan *p, stream_t stream, const void *x, const void *w, const void *y,
+              void *workspace)
 {
     const void *const at[4] = { x, w, y, workspace };
+    if (cudnnSetStream(p->handle, stream)) return E_DEVICE;
     if (!p->pack || memcmp(at, p->at, sizeof at)) {
         destroy_pack(p->pack);
         p->pack = NULL;
@@ -134,7 +136,7 @@ static int trial_open(struct trial *t, const struct engine_search *s)
     t->flush = t->mem + tensors + rounded(workspace);
     const void *const at[4] = { t->mem, t->mem + bytes[0], t->mem + bytes[0] + bytes[1], t->mem + tensors };
     TRY(fill(t->dnn->stream, t->mem, tensors));
-    if (make_pack(at, &t->pack)) return E_DEVICE;
+    if (cudnnSetStream(t->dnn->handle, t->dnn->stream) || make_pack(at, &t->pack)) return E_DEVICE;
     return cudaEventCreate(&t->from) || cudaEventCreate(&t->to) ? E_DEVICE : OK;
 }
 
@@ -313,7 +315,6 @@ static int start(struct dnn *d, struct err *e)
     char why[300];
     TRY(check_version(e));
     cudnnStatus_t rc = cudnnCreate(&d->handle);
-    if (!rc) rc = cudnnSetStream(d->handle, d->stream);
     if (!rc) return OK;
     return fail(e, E_DEVICE, "cuDNN %zu does not start: %s: compute on the CPU with -nogpu",
                 cudnnGetVersion(), cudnn_error_text(rc, why, sizeof why));

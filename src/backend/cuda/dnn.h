@@ -28,7 +28,7 @@ const char *cudnn_libraries(void); /* CUDA, cuDNN, cuBLAS and their versions, as
 int cudnn_plan(struct cudnn_plan **, struct dnn *, const struct cudnn_conv *, int deterministic,
                size_t *workspace, struct err *);
 void cudnn_plan_drop(struct cudnn_plan *); /* accepts NULL */
-/* x, w, y, or their gradients in the same places; multiples of 16 bytes. */
-int cudnn_run(struct cudnn_plan *, const void *x, const void *w, const void *y, void *workspace);
+/* In this stream. x, w, y, or their gradients in the same places; multiples of 16 bytes. */
+int cudnn_run(struct cudnn_plan *, stream_t, const void *x, const void *w, const void *y, void *workspace);
 
 #endif
