@@ -341,6 +341,24 @@ uint64_t loader_unreadable(const struct loader *l) { return (uint64_t)l->unreada
 
 /* ---- opening and closing ---- */
 
+static int take_images(const struct loader *l, float **x, size_t numbers, struct err *e)
+{
+    const struct image_memory *m = &l->o.memory;
+    void *taken = NULL;
+    if (m->alloc) TRY(m->alloc(m->ctx, numbers * sizeof **x, &taken, e));
+    *x = m->alloc ? taken : mem_alloc(numbers, sizeof **x);
+    return OK;
+}
+
+static void give_images(const struct loader *l, float *x)
+{
+    const struct image_memory *m = &l->o.memory;
+    if (m->alloc)
+        m->free(m->ctx, x);
+    else
+        mem_free(x);
+}
+
 static int make_slots(struct loader *l, struct err *e)
 {
     const struct augment *a = &l->o.augment;
@@ -368,7 +386,7 @@ static int make_slots(struct loader *l, struct err *e)
         if (l->o.moves)
             s->move = mem_alloc(rows, sizeof *s->move);
         else
-            s->x = mem_alloc(numbers, sizeof *s->x);
+            TRY(take_images(l, &s->x, numbers, e));
         s->label = mem_alloc(2 * rows, sizeof *s->label);
         s->sample = s->label + rows;
         s->outcome = mem_alloc(rows * (size_t)l->parts, sizeof *s->outcome);
@@ -454,7 +472,7 @@ void loader_close(struct loader *l)
     for (int i = 0; i < l->locks; i++) pthread_cond_destroy(&l->change[i]);
     if (l->locks) pthread_mutex_destroy(&l->lock);
     for (int i = 0; i < DEPTH; i++) {
-        mem_free(l->slot[i].x);
+        give_images(l, l->slot[i].x);
         mem_free(l->slot[i].move);
         mem_free(l->slot[i].label);
         mem_free(l->slot[i].mixed);

@@ -11,6 +11,13 @@
  * class of row i of S1, never the same sample unless alone. */
 enum pairing { PAIR_NONE, PAIR_RANDOM, PAIR_CLASS };
 
+/* Where the images of mini-batches lie, if not in memory from mem_alloc. */
+struct image_memory {
+    int (*alloc)(void *ctx, size_t bytes, void **, struct err *); /* NULL: mem_alloc */
+    void (*free)(void *ctx, void *);                              /* accepts NULL */
+    void *ctx;
+};
+
 struct loader_options {
     uint64_t seed;
     int rows;           /* of a mini-batch: S1 */
@@ -27,6 +34,7 @@ struct loader_options {
     int workers;    /* decoding threads, >= 1 */
     int moves;      /* training: instead of x say how the images are moved, where augment_only_moves holds */
     struct augment augment;
+    struct image_memory memory;
 };
 
 /* A row: its batch, its lane (0: S1, 1: S2), and its number in that. */

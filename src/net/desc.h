@@ -20,6 +20,7 @@ struct program_desc {
 /* Training takes as many rows as the program has, with labels; inference takes up to as many. */
 struct step {
     const float *x;                  /* host: rows x c x h x w; or NULL, and instead: */
+    int sent;                        /* x lies in memory of net_feed_alloc, and stays until net_feed_await */
     const struct crop *move;         /* host: rows; how to move images that net_keep_images keeps */
     const int *label;                /* host: rows; NULL in inference without loss */
     const struct mixed_label *mixed; /* host: rows; NULL: each is of its label alone */

@@ -50,6 +50,7 @@ struct net {
     struct step_state *now; /* backend memory; in training nets, with: */
     struct op_plan optim;
     struct op_plan images; /* see net_keep_images */
+    struct op_plan feed;   /* see net_open_feed */
 
     /* Training so far: */
     uint64_t average_from; /* the first iteration in the averages of ema_alpha=; 0: not yet */

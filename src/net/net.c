@@ -1,4 +1,5 @@
 #include "net.h"
+#include "backend/ops/feed.h"
 #include "backend/ops/images.h"
 #include "core/mem.h"
 #include "group/group.h"
@@ -54,12 +55,40 @@ int net_keep_images(struct net *n, const struct images_desc *d, int *kept, struc
     return *kept ? attach_device_error(n, ops->images->plan(n->be, d, &n->images, e), e) : OK;
 }
 
+int net_open_feed(struct net *n, int *open, struct err *e)
+{
+    const struct backend_ops *ops = n->be->ops;
+    const struct net_config *c = &n->config;
+    const struct feed_desc d = { { n->share.rows * (n->pair_loader ? 2 : 1), c->channels, c->height,
+                                   c->width } };
+    *open = ops->feed != NULL;
+    if (e) e->code = OK;
+    net_close_feed(n);
+    return *open ? attach_device_error(n, ops->feed->plan(n->be, &d, &n->feed, e), e) : OK;
+}
+
+void net_close_feed(struct net *n) { op_destroy(&n->feed); }
+
+int net_feed_alloc(struct net *n, size_t bytes, void **out, struct err *e)
+{
+    return n->be->ops->feed->alloc(&n->feed, bytes, out, e);
+}
+
+void net_feed_free(struct net *n, void *memory) { n->be->ops->feed->free(&n->feed, memory); }
+
+int net_feed_await(struct net *n, uint64_t number, struct err *e)
+{
+    if (e) e->code = OK;
+    return attach_device_error(n, n->be->ops->feed->await(&n->feed, (int)(number % 2)), e);
+}
+
 void net_close(struct net *n)
 {
     if (!n) return;
     optim_close(n);
     params_destroy(n);
     op_destroy(&n->images);
+    net_close_feed(n);
     model_free(n);
     cfg_free(n->cfg);
     mem_free(n);

@@ -1,6 +1,7 @@
 #include "net/compiled.h"
 #include <math.h>
 #include <string.h>
+#include "backend/ops/feed.h"
 #include "backend/ops/images.h"
 #include "backend/ops/sum.h"
 #include "core/clock.h"
@@ -70,6 +71,7 @@ static int fill_image(struct program *p, const struct step *s)
         TRY(be->ops->upload(be, p->crop->data, s->move, (size_t)s->rows * sizeof *s->move));
         return be->ops->images->show(&p->net->images, p->crop->data, s->rows, &p->input.x);
     }
+    if (s->sent) return be->ops->feed->send(&p->net->feed, s->x, s->rows, (int)(s->number % 2), &p->input.x);
     if (sizeof(real) == sizeof(float))
         return be->ops->write(be, &p->input.x, 0, s->rows, (const real *)(const void *)s->x, 0);
     for (int i = 0; i < s->rows; i++) {

@@ -1,5 +1,5 @@
-/* The iterations that were submitted and not yet reported. On an asynchronous device they come in windows: the
- * first is reported when the second has been submitted, so that the device always has something to do. */
+/* The iterations that were submitted and not yet reported. On an asynchronous device they come in windows:
+ * the first is reported when the second has been submitted, so that the device always has something to do. */
 #ifndef TRAIN_FLIGHT_H
 #define TRAIN_FLIGHT_H
 #include "net/net.h"
@@ -25,7 +25,8 @@ struct landed {
     struct program *program[MOST_IN_FLIGHT];
     double seconds, loading; /* of each */
 };
-/* Ends the window that is being filled, and waits for the one before it, which then is no longer in flight. */
+/* Ends the window that is being filled, and waits for the one before it, which then is no longer in flight.
+ */
 int flight_land(struct flight *, const struct step_programs *, struct landed *, struct err *);
 
 #endif

@@ -5,7 +5,6 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/text.h"
-#include "data/loader.h"
 #include "group/group.h"
 #include "train/checkpoint.h"
 #include "train/collapse.h"
@@ -24,7 +23,7 @@ struct trainer {
     const struct train_options *o;
     const struct train_hooks *hooks;
     struct program *infer;
-    struct loader *loader;
+    struct feed feed;
     struct files files;
     struct lock lock;
     int saved; /* this run has written files.path[LAST] */
@@ -147,7 +146,7 @@ static int start(struct trainer *t, struct err *e)
     TRY(net_check_finite(t->net, e));
     if (t->leads)
         TRY(metrics_open(&t->metrics, metrics, t->o->resume ? t->p.iteration : 0, &t->net->notes, e));
-    TRY(feed_open(&t->loader, t->net, t->data, t->train, t->p.iteration, t->o->workers,
+    TRY(feed_open(&t->feed, t->net, t->data, t->train, t->p.iteration, t->o->workers,
                   t->o->notes ? t->o->notes : &t->net->notes, e));
     /* From the first iteration on there is something to fall back on: see give_up. */
     return access(t->files.path[LAST], F_OK) ? save_last_weights(t, e) : OK;
@@ -165,7 +164,7 @@ static int start_together(struct trainer *t, struct err *e)
 
 static void stop(struct trainer *t)
 {
-    loader_close(t->loader);
+    feed_close(&t->feed);
     metrics_close(&t->metrics);
     program_close(t->infer);
     lock_close(&t->lock);
@@ -178,20 +177,13 @@ static int submit(struct trainer *t, struct program **program, struct err *e)
 {
     for (int i = 0; i < t->net->config.subdivisions; i++) {
         const struct batch *b;
+        struct step s;
         double before = wall_clock();
-        TRY(group_agree(t->group, loader_next(t->loader, &b, e), e));
+        TRY(group_agree(t->group, feed_next(&t->feed, &b, &s, e), e));
         t->flight.loading += wall_clock() - before;
-        struct step s = step_at(t->net, b->number);
-        s.x = b->x;
-        s.move = b->move;
-        s.label = b->label;
-        s.mixed = b->mixed;
-        s.rows = b->rows;
-        s.rows_s1 = b->rows_s1;
         *program = step_program(t->o->programs, &s);
-        int rc = step_submit(*program, &s, e);
-        loader_release(t->loader, b);
-        if (rc) return rc;
+        TRY(step_submit(*program, &s, e));
+        TRY(feed_release(&t->feed, b, e));
     }
     return OK;
 }
@@ -458,7 +450,7 @@ static int run(struct trainer *t, struct err *e)
         const int window = due ? 0 : step_window(f->program[f->n - 1]);
         if (f->n - f->marked < window) continue;
         rc = settle(t, window, e);
-        if (!rc) rc = must_end(t, &ending, e); /* what was reported may have been enough, */
+        if (!rc) rc = must_end(t, &ending, e);   /* what was reported may have been enough, */
         if (!rc && ending) rc = settle(t, 0, e); /* and what follows it is there already */
         due |= ending;
         /* The last update may be the one that overflows, and no later iteration would notice. */

@@ -27,14 +27,15 @@ static int set_up(void **state)
 }
 
 /* *calls: of the device, without those that only free what there was. */
-static int train(struct tiny *t, const struct noise *s, int eager, long *calls, struct err *e)
+static int train(struct tiny *t, const struct noise *s, int eager, const char *set, long *calls,
+                 struct err *e)
 {
     struct step_programs training = { 0 };
     const struct train_options o = {
         .base = "t", .backup = tiny_folder, .workers = 1, .top = 1, .programs = &training
     };
     const struct train_hooks hooks = { 0 };
-    int rc = tiny_net(t, cfg, NULL, e);
+    int rc = tiny_net(t, cfg, set, e);
     if (!rc) {
         t->be->eager = eager;
         rc = trainer_run(t->net, s->data, s->train, s->valid, &o, &hooks, e);
@@ -45,7 +46,7 @@ static int train(struct tiny *t, const struct noise *s, int eager, long *calls, 
 }
 
 /* Every call of the beginning, then ever fewer. */
-static void calls_fail(const struct noise *s, int eager)
+static void calls_fail(const struct noise *s, int eager, const char *set)
 {
     for (long n = 1;; n += 1 + n / 20) {
         struct tiny t = { 0 };
@@ -53,7 +54,7 @@ static void calls_fail(const struct noise *s, int eager)
         long calls;
         unlink(tiny_path("t_metrics.csv"));
         device_calls = 0, device_fails = n;
-        int rc = train(&t, s, eager, &calls, &e), done = calls < n;
+        int rc = train(&t, s, eager, set, &calls, &e), done = calls < n;
         device_fails = 0;
         tiny_close(&t);
         if (done) {
@@ -70,8 +71,9 @@ static void a_device_that_fails(void **state)
 {
     struct noise s = noise_open();
     (void)state;
-    calls_fail(&s, 0);
-    calls_fail(&s, 1);
+    calls_fail(&s, 0, NULL);
+    calls_fail(&s, 1, NULL);
+    calls_fail(&s, 0, "net.exposure=1.5"); /* images that do not stay on the device */
     noise_close(&s);
 }
 
@@ -83,7 +85,7 @@ static void what_failed_is_told(void **state)
     (void)state;
     long calls;
     device_calls = 0, device_fails = 900;
-    refused(train(&t, &s, 1, &calls, &e), E_DEVICE, &e, "the GPU: a failure that was asked for");
+    refused(train(&t, &s, 1, NULL, &calls, &e), E_DEVICE, &e, "the GPU: a failure that was asked for");
     device_fails = 0;
     tiny_close(&t);
     noise_close(&s);
@@ -108,7 +110,7 @@ static void steps_that_cannot_be_recorded(void **state)
         struct tiny t = { 0 };
         struct err e = { 0 };
         device_records = i;
-        ok(train(&t, &s, 0, &(long){ 0 }, &e), &e);
+        ok(train(&t, &s, 0, NULL, &(long){ 0 }, &e), &e);
         const char *told = strstr(t.notes, "cannot be captured");
         assert_true(!told == !i);
         if (told) assert_non_null(strstr(told, "slower: recording a step: not on the host\n"));

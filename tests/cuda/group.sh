@@ -89,6 +89,9 @@ run again 2 mode.cfg -gpus 2,0
 check "once more, on other GPUs: the same bytes" same two again
 check "each process has its GPU" grep -q '^seed 1, device cuda:2 ' again.out
 check "validation: all images" grep -q '^validation .* 20 images' again.out
+run one_made 0 mode.cfg -set net.exposure=1.5
+run two_made 2 mode.cfg -set net.exposure=1.5
+check "images that do not stay on the device" apart_at_most one_made two_made 1e-6
 run three 3 mode.cfg
 check "three processes" apart_at_most one three 1e-6
 run rest 3 mode.cfg -resume two/mode_last.state -set net.max_batches=21

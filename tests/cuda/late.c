@@ -57,12 +57,9 @@ static int train(struct told *told, enum late late, int eager, const char *set, 
 {
     struct noise s = noise_open();
     struct step_programs training = { 0 };
-    const struct train_options o = { .base = "t",
-                                     .backup = tiny_folder,
-                                     .workers = 1,
-                                     .top = 1,
-                                     .programs = &training,
-                                     .stop = &told->stop };
+    const struct train_options o = {
+        .base = "t", .backup = tiny_folder, .workers = 1, .top = 1, .programs = &training, .stop = &told->stop
+    };
     const struct train_hooks hooks = { .ctx = told, .iteration = tell };
     struct tiny t;
     device_late = late;
@@ -77,13 +74,13 @@ static int train(struct told *told, enum late late, int eager, const char *set, 
     return rc;
 }
 
-static void same_numbers(const char *set)
+static void the_same_numbers(int eager, const char *set)
 {
     static struct told told[LATE_KINDS];
     struct err e = { 0 };
-    memset(told, 0, sizeof told);
     for (int late = 0; late < LATE_KINDS; late++) {
-        ok(train(&told[late], (enum late)late, 0, set, &e), &e);
+        told[late] = (struct told){ 0 };
+        ok(train(&told[late], (enum late)late, eager, set, &e), &e);
         read_weights(&told[late]);
         assert_int_equal(told[late].n, ITERATIONS);
         for (int i = 0; i < ITERATIONS; i++) {
@@ -95,22 +92,27 @@ static void same_numbers(const char *set)
     }
 }
 
-/* Of gradients that are computed side by side, too. */
+/* Of gradients that are computed side by side, of images that stay on the device, and of those that come from
+ * the loader, alone or mixed. */
 static void the_same_numbers_however_late(void **state)
 {
+    static const char *const set[] = { NULL, "net.precision=bf16", "net.subdivisions=1", "net.exposure=1.5",
+                                       "net.mixup=4" };
     (void)state;
-    same_numbers(NULL);
-    same_numbers("net.precision=bf16");
-    same_numbers("net.subdivisions=1");
+    for (int i = 0; i < 5; i++)
+        for (int eager = 0; eager < 2; eager++) the_same_numbers(eager, set[i]);
 }
 
 static void nothing_waits_for_all(void **state)
 {
-    struct told told = { 0 };
-    struct err e = { 0 };
+    static const char *const set[] = { NULL, "net.exposure=1.5" };
     (void)state;
-    ok(train(&told, LATE_ALL, 0, NULL, &e), &e);
-    for (int i = 1; i < ITERATIONS; i++) assert_int_equal(told.line[i].syncs, told.line[0].syncs);
+    for (int k = 0; k < 2; k++) {
+        struct told told = { 0 };
+        struct err e = { 0 };
+        ok(train(&told, LATE_ALL, 0, set[k], &e), &e);
+        for (int i = 1; i < ITERATIONS; i++) assert_int_equal(told.line[i].syncs, told.line[0].syncs);
+    }
 }
 
 /* The first window is reported when the second one has been submitted, which is still reported at the end. */

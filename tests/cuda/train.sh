@@ -95,6 +95,28 @@ run part -device cuda -resume part/net_last.state
 check "stopped and resumed: the same weights" same late part
 for device in cuda ref; do run adam_$device -device $device -set net.adam=1 -set net.learning_rate=.001 -set net.ema_alpha=.9 -set net.mixup=4 -set net.label_smooth_eps=.1; done
 check "Adam, averages of the weights, mixed and smoothed labels" near adam_ref adam_cuda 1e-4
+# Images that the loader makes: augmented; decoded from files.
+run made_ref -device ref -set net.exposure=1.5
+run made -device cuda -set net.exposure=1.5
+check "images that do not stay on the device: the numbers of ref" near made_ref made 5e-5
+run made_eager -device cuda -eager -set net.exposure=1.5
+check "read at once: the same weights" same made made_eager
+mkdir images told_ref told_cuda
+zcat $train | tail -c +17 | head -c $((784 * 90)) | split -b 784 -d -a 2 - images/
+zcat "${train/images-idx3/labels-idx1}" | tail -c +9 | head -c 90 | od -A n -v -t u1 -w1 | awk '{ printf "%02d class%d\n", NR - 1, $1 }' |
+    while read -r image class; do printf 'P5 28 28 255 ' | cat - "images/$image" >"images/${image}_$class.pgm"; done
+printf 'class%d\n' 0 1 2 3 4 5 6 7 8 9 >labels
+printf '%s\n' images/*.pgm >images.list
+for way in ref cuda; do
+    printf 'classes=10\nlabels=labels\ntrain=images.list\nvalid=images.list\nbackup=files_%s\n' $way >files.data
+    "$DARKNET" classifier train files.data net.cfg -device $way -set net.pad_crop=0 -set net.max_crop=36 -set net.angle=5 \
+        -set net.valid_every=2 >files_$way.out 2>&1
+    grep -v ^valid files_$way/net_metrics.csv >told_$way/net_metrics.csv
+done
+check "image files: the numbers of ref" near told_ref told_cuda 5e-5
+check "they are validated" test "$(grep -c ^valid files_ref/net_metrics.csv)" = 2
+check "as right" diff <(grep ^valid files_ref/net_metrics.csv | cut -d, -f1-4,10,11) <(grep ^valid files_cuda/net_metrics.csv | cut -d, -f1-4,10,11)
+
 run pairs -device cuda -set itra.every=1 -set itra.pair=memory
 run pairs_ref -device ref -set itra.every=1 -set itra.pair=memory
 check "pair=memory" near pairs_ref pairs 2e-5

@@ -32,6 +32,7 @@ check "run: figures for programs" grep -qE "^bf16-512.itra_cost,$number,x$" "$OU
 check "train.sh walks" tests/device/train.sh
 check "train: at most 5 minutes on a device" within 300 "$OUT/train.log"
 check "train: both are in the table" rows "$OUT/train.md" 2 "^\| (baseline|itra) \| 2 \| $number \| $number \| $number \|"
+check "train: image files have a pace, beside images on the device" rows "$OUT/train.csv" 3 "^folder\.(images|waiting|resident),$number,"
 check "train: their metrics are kept" test -s "$OUT/train-itra.csv" -a -s "$OUT/train-baseline.csv"
 check "few files to carry home" test "$(find "$OUT" -type f | wc -l)" -le 8
 
@@ -52,7 +53,7 @@ done
 if DEVICE=abacus tests/device/train.sh >"$work/bad" 2>&1; then
     check "steps that fail make the status 1" false
 else
-    check "steps that fail are counted" grep -q '^2 failed, ' "$work/bad"
+    check "steps that fail are counted" grep -q '^3 failed, ' "$work/bad"
 fi
 check "and say why" grep -q "device 'abacus' is not one" "$work/bad"
 finish

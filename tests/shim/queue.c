@@ -21,8 +21,8 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-    stream_t stream;     /* that was marked last */
-    stream_t stopped;    /* that goes on when the event is there, or NULL */
+    stream_t stream;      /* that was marked last */
+    stream_t stopped;     /* that goes on when the event is there, or NULL */
     long marked, reached; /* marks so far; the last that was passed */
 };
 

@@ -7,11 +7,12 @@
  *   kernel.h      how kernels are written: *.cu, the only files that nvcc compiles
  *   cuda.c        the device as a backend: staging, host access
  *   sum.c         NCCL: the GPUs of other processes (NCCL=1)
+ *   feed.c        images that the host makes, on their way while the step before runs
  *   linear.{h,cu} what conv.c and dense.c have in common
  *   others        an operation each: plans, kernels, and the functions that launch them
  *
- * Everything but what sum.c does, and what cuda_fork says, is enqueued in one stream; the host waits only
- * where it reads something. Tensors are N,H,W,C without gaps, float or bfloat16, but for images of few
+ * Everything but what sum.c and feed.c do, and what cuda_fork says, is enqueued in one stream; the host waits
+ * only where it reads something. Tensors are N,H,W,C without gaps, float or bfloat16, but for images of few
  * channels: see cuda_image_layout. The packed weights of a convolution are O,H,W,I/groups, I as in the memory
  * of its input, those of a dense map O,H*W*C, as float, with a bfloat16 copy behind them where that is
  * computed in. Gradients and momenta of parameters are float in the same places, except gradients that cuDNN
