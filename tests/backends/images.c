@@ -16,6 +16,7 @@ static void shown(struct rig *r, int pads)
     struct crop move[ROWS];
     uint8_t pixels[N * C * H * W];
     float mean[4], scale[4], made[C * H * W];
+    real row[C * H * W];
     struct err e;
     for (int i = 0; i < N * C * H * W; i++) pixels[i] = (uint8_t)rng_bits(3, (uint64_t)i);
     augment_normaliser(&a, mean, scale);
@@ -30,7 +31,8 @@ static void shown(struct rig *r, int pads)
         assert_int_equal(
             augment_image(&a, rng_bits(4, (uint64_t)i), pixels + move[i].image * C * H * W, W, H, made, &e),
             OK);
-        assert_int_equal(r->be->ops->write(r->be, &uploaded, i, 1, made, 0), OK);
+        for (int k = 0; k < C * H * W; k++) row[k] = made[k];
+        assert_int_equal(r->be->ops->write(r->be, &uploaded, i, 1, row, 0), OK);
     }
     void *on_device = rig_alloc(r, sizeof move);
     r->be->ops->upload(r->be, on_device, move, sizeof move);
