@@ -1,5 +1,6 @@
 #include "zip.h"
 #include <string.h>
+#include "core/bytes.h"
 
 /* Bytes of its records, names and such apart. */
 enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20 };
@@ -9,12 +10,9 @@ static int damaged(const struct zip *z, const char *what, struct err *e)
     return fail_at(e, E_FORMAT, z->path, 0, "is a damaged zip file: %s", what);
 }
 
-/* A little-endian number. */
 static uint64_t number(const struct zip *z, size_t at, size_t bytes)
 {
-    uint64_t v = 0;
-    while (bytes-- > 0) v = v << 8 | (unsigned char)z->bytes[at + bytes];
-    return v;
+    return little_endian(z->bytes + at, bytes);
 }
 
 static int is_record(const struct zip *z, uint64_t at, size_t bytes, const char *mark)

@@ -55,9 +55,9 @@ static int check_png(const struct encoded *f, struct err *e)
     if (f->n < HEAD || memcmp(f->x, "\x89PNG\r\n\x1a\n", HEAD)) return OK;
     for (size_t at = HEAD; f->n - at >= AROUND;) {
         const uint8_t *p = f->x + at;
-        size_t length = big_endian(p);
+        size_t length = big_endian(p, 4);
         if (length > f->n - at - AROUND) return OK;
-        if (p[4] < 'a' && crc32_z(0, p + 4, length + 4) != big_endian(p + 8 + length))
+        if (p[4] < 'a' && crc32_z(0, p + 4, length + 4) != big_endian(p + 8 + length, 4))
             return fail_at(e, E_FORMAT, f->path, 0, "is a damaged PNG image: the checksum of %.4s is wrong",
                            (const char *)p + 4);
         at += AROUND + length;

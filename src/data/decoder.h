@@ -4,6 +4,7 @@
 #define DATA_DECODER_H
 #include <stddef.h>
 #include <stdint.h>
+#include "core/bytes.h"
 #include "core/err.h"
 
 /* An image file in memory, and its size in pixels as its header says. */
@@ -73,11 +74,6 @@ static inline int jpeg_reduction(const struct encoded *f, int shorter)
     int side = f->w < f->h ? f->w : f->h, by = shorter > 0 ? 8 : 1;
     while (by > 1 && (side + by - 1) / by < shorter) by /= 2;
     return by;
-}
-
-static inline uint32_t big_endian(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
 /* A sample of 0..most as a byte, rounded. */

@@ -1,11 +1,10 @@
 #include "exif.h"
 #include <string.h>
+#include "core/bytes.h"
 
-static size_t number(const uint8_t *p, int bytes, int little)
+static size_t number(const uint8_t *p, size_t bytes, int little)
 {
-    size_t v = 0;
-    for (int i = 0; i < bytes; i++) v = v << 8 | p[little ? bytes - 1 - i : i];
-    return v;
+    return little ? little_endian(p, bytes) : big_endian(p, bytes);
 }
 
 /* The value of entry 0x0112 of the first directory. */

@@ -2,6 +2,7 @@
  * big-endian. */
 #include <limits.h>
 #include <string.h>
+#include "core/bytes.h"
 #include "core/mem.h"
 #include "data/packed.h"
 
@@ -39,7 +40,7 @@ static int read_header(struct stream *s, struct header *x, struct err *e)
                        head[0], head[1], head[2], head[3]);
     for (int i = 0; i < x->ndims; i++) {
         TRY(stream_read(s, dim, 4, e));
-        x->dim[i] = big_endian(dim, 4);
+        x->dim[i] = (uint32_t)big_endian(dim, 4);
     }
     return check_promise(s, x, e);
 }

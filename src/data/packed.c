@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "core/bytes.h"
 #include "core/mem.h"
 #include "core/text.h"
 #include "data/image.h"
@@ -161,13 +162,6 @@ int part_open_labels(struct part *p, const char *name, const char *other, struct
                    "its labels file is missing: there is no %.200s, with or without .gz", name);
 }
 
-uint32_t big_endian(const uint8_t *x, int bytes)
-{
-    uint32_t v = 0;
-    for (int i = 0; i < bytes; i++) v = v << 8 | x[i];
-    return v;
-}
-
 static int make_room(struct source *s, const char *path, struct err *e)
 {
     const struct part *part = &s->part[0];
@@ -210,7 +204,7 @@ static int read_label(struct part *p, int i, int *label, struct err *e)
     uint8_t row[4 * MOST_COLUMNS];
     struct stream *s = p->labels_path ? &p->labels : &p->images;
     TRY(stream_read(s, row, (uint64_t)(p->columns * p->width), e));
-    uint32_t value = big_endian(row + p->which * p->width, p->width);
+    uint64_t value = big_endian(row + p->which * p->width, (size_t)p->width);
     int class = value > INT_MAX ? -1 : (int)value;
     *label = class - p->first;
     if (*label >= 0 && *label < p->classes) return OK;

@@ -60,7 +60,4 @@ int stl10_open(struct part *, struct err *);
  * .gz. */
 int part_open_labels(struct part *, const char *name, const char *other, struct err *);
 
-/* The unsigned number in so many bytes, at most 4. */
-uint32_t big_endian(const uint8_t *, int bytes);
-
 #endif

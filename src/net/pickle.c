@@ -1,6 +1,7 @@
 #include "pickle.h"
 #include <string.h>
 #include "core/array.h"
+#include "core/bytes.h"
 #include "core/mem.h"
 
 struct machine {
@@ -30,12 +31,11 @@ static int take(struct machine *m, size_t n, char **bytes)
     return OK;
 }
 
-/* A little-endian number of so many bytes, at most 8. */
 static int take_number(struct machine *m, size_t bytes, uint64_t *to)
 {
     char *from;
     TRY(take(m, bytes, &from));
-    for (*to = 0; bytes-- > 0;) *to = *to << 8 | (unsigned char)from[bytes];
+    *to = little_endian(from, bytes);
     return OK;
 }
 

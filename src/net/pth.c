@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/array.h"
+#include "core/bytes.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/zip.h"
@@ -151,6 +152,8 @@ static int read_zip(struct torch *t)
 
 /* ---- the format before ---- */
 
+enum { COUNT = 8 }; /* bytes in front of a storage */
+
 static int next_pickle(struct torch *t, size_t *at, struct pickle *p)
 {
     TRY(pickle_read(p, t->s->path, t->s->data + *at, t->size - *at, t->e));
@@ -164,11 +167,10 @@ static int place_storages(struct torch *t, const struct pickle *keys, size_t at)
         const struct pickle_value *key = &keys->value[keys->cell[c].value];
         struct storage *s = key->kind == PICKLE_TEXT ? find_storage(t, key->text, key->length) : NULL;
         if (!s) return damaged(t, "it has a storage of which it does not tell");
-        uint64_t count;
-        if (t->size - at < sizeof count) return damaged(t, "it ends too early");
-        memcpy(&count, t->s->data + at, sizeof count);
-        if (count != s->count) return damaged(t, "a storage is not as long as it should be");
-        s->begin = at + sizeof count;
+        if (t->size - at < COUNT) return damaged(t, "it ends too early");
+        if (little_endian(t->s->data + at, COUNT) != s->count)
+            return damaged(t, "a storage is not as long as it should be");
+        s->begin = at + COUNT;
         if ((t->size - s->begin) / s->type->bytes < s->count) return damaged(t, "it ends too early");
         at = (size_t)(s->begin + s->count * s->type->bytes);
     }
@@ -254,7 +256,6 @@ static int add_tensor(struct torch *t, const struct pickle_value *name, size_t a
     if (!s->begin || !fits(&r, s, (uint64_t)offset->number))
         return damaged(t, "a tensor is not in its storage");
     r.begin = s->begin + (uint64_t)offset->number * s->type->bytes;
-    r.end = s->begin + s->count * s->type->bytes;
     for (size_t i = 0; i < name->length; i++)
         if ((unsigned char)name->text[i] < ' ')
             return damaged(t, "the name of a tensor has control characters");

@@ -92,7 +92,7 @@ std::vector<uint8_t> edited(const encoded *f)
     x.assign(f->x, f->x + at);
     while (f->n - at >= 12) { /* a chunk: length, type, data, checksum */
         const uint8_t *p = f->x + at;
-        const size_t length = big_endian(p), n = length + 12;
+        const size_t length = big_endian(p, 4), n = length + 12;
         if (length > f->n - at - 12) break;
         if (p[4] < 'a' || !memcmp(p + 4, "tRNS", 4)) x.insert(x.end(), p, p + n);
         at += n;

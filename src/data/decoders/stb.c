@@ -163,7 +163,7 @@ static int refuse(const uint8_t *p, size_t n, const char *path, struct err *e)
                   { "BMP", "BM", 2 } };
     /* Of a PNG's first chunk: length, type, width, height. */
     if (n >= 24 && !memcmp(p, kinds[0].head, kinds[0].n) && !memcmp(p + 12, "IHDR", 4))
-        TRY(image_check_size(big_endian(p + 16), big_endian(p + 20), path, e));
+        TRY(image_check_size((int64_t)big_endian(p + 16, 4), (int64_t)big_endian(p + 20, 4), path, e));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (n >= kinds[i].n && !memcmp(p, kinds[i].head, kinds[i].n))
             return fail_at(e, E_FORMAT, path, 0,
