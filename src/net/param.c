@@ -166,16 +166,21 @@ static int allocate(struct param *p, int train, struct err *e)
 /* Of `bytes` in a block: what comes next is aligned as if it had memory of its own. */
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+static size_t block_bytes(const struct net *n, int takes_part(const struct param *))
+{
+    size_t bytes = 0;
+    for (int i = 0; i < n->nparam; i++)
+        if (takes_part(n->param[i])) bytes += aligned(n->param[i]->bytes);
+    return bytes;
+}
+
 /* One block, in the order in which backward fills it: what is complete is always its beginning. */
 static int allocate_gradients(struct net *n, struct err *e)
 {
     void *block;
     size_t end = 0;
-    for (int i = n->nparam - 1; i >= 0; i--)
-        if (learns(n->param[i])) end += aligned(n->param[i]->bytes);
-    TRY(n->be->ops->alloc(n->be, end, &block, e));
+    TRY(n->be->ops->alloc(n->be, block_bytes(n, learns), &block, e));
     n->gradients = block;
-    end = 0;
     for (int i = n->nparam - 1; i >= 0; i--) {
         struct param *p = n->param[i];
         if (!learns(p)) continue;
@@ -190,14 +195,11 @@ static int allocate_gradients(struct net *n, struct err *e)
 static int allocate_statistics(struct net *n, struct err *e)
 {
     void *block;
-    size_t end = 0;
-    for (int i = 0; i < n->nparam; i++)
-        if (is_statistic(n->param[i])) end += aligned(n->param[i]->bytes);
-    n->nstatistics = end / sizeof *n->statistics;
-    if (!end) return OK;
-    TRY(n->be->ops->alloc(n->be, end, &block, e));
+    size_t bytes = block_bytes(n, is_statistic), end = 0;
+    n->nstatistics = bytes / sizeof *n->statistics;
+    if (!bytes) return OK;
+    TRY(n->be->ops->alloc(n->be, bytes, &block, e));
     n->statistics = block;
-    end = 0;
     for (int i = 0; i < n->nparam; i++) {
         struct param *p = n->param[i];
         if (!is_statistic(p)) continue;

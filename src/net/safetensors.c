@@ -106,8 +106,16 @@ static int find_type(struct parser *p, const char *name, const struct state_type
 
 enum { HAS_TYPE = 1, HAS_SHAPE = 2, HAS_PLACE = 4 };
 
-static int take_property(struct parser *p, struct state_tensor *t, int *has)
+/* What the header tells of one. */
+struct entry {
+    struct state_tensor t;
+    uint64_t end; /* of its bytes, as told */
+    int has;
+};
+
+static int take_property(struct parser *p, struct entry *x)
 {
+    struct state_tensor *t = &x->t;
     char *key, *type;
     uint64_t place[2];
     int n, what;
@@ -125,36 +133,36 @@ static int take_property(struct parser *p, struct state_tensor *t, int *has)
         TRY(take_numbers(p, place, 2, &n));
         if (n != 2) return expected(p, "two numbers");
         t->begin = place[0];
-        t->end = place[1];
+        x->end = place[1];
     } else {
         return expected(p, "dtype, shape or data_offsets before this");
     }
-    if (*has & what) return expected(p, "dtype, shape and data_offsets once each");
-    *has |= what;
+    if (x->has & what) return expected(p, "dtype, shape and data_offsets once each");
+    x->has |= what;
     return OK;
 }
 
-static int check_bytes(const struct parser *p, struct state_tensor *t)
+static int check_bytes(const struct parser *p, struct entry *x)
 {
+    struct state_tensor *t = &x->t;
     size_t bytes;
-    if (!state_tensor_measure(t, &bytes) && t->begin <= t->end && t->end - t->begin == bytes) return OK;
+    if (!state_tensor_measure(t, &bytes) && t->begin <= x->end && x->end - t->begin == bytes) return OK;
     return fail_at(p->e, E_FORMAT, p->s->path, 0,
                    "%.100s: its data_offsets [%" PRIu64 ", %" PRIu64 "] do not hold %s numbers of type %s",
-                   t->name, t->begin, t->end, state_shape(t->rank, t->dims).text, t->type->name);
+                   t->name, t->begin, x->end, state_shape(t->rank, t->dims).text, t->type->name);
 }
 
 static int take_tensor(struct parser *p, char *name)
 {
-    struct state_tensor t = { .name = name };
-    int has = 0;
+    struct entry x = { .t.name = name };
     TRY(take(p, '{', "an object"));
-    do TRY(take_property(p, &t, &has));
+    do TRY(take_property(p, &x));
     while (accept(p, ','));
     TRY(take(p, '}', "a comma or the end of the object"));
-    if (has != (HAS_TYPE | HAS_SHAPE | HAS_PLACE))
+    if (x.has != (HAS_TYPE | HAS_SHAPE | HAS_PLACE))
         return expected(p, "dtype, shape and data_offsets before this");
-    TRY(check_bytes(p, &t));
-    return state_dict_add(p->s, &t, p->e);
+    TRY(check_bytes(p, &x));
+    return state_dict_add(p->s, &x.t, p->e);
 }
 
 static int take_header(struct parser *p)
@@ -175,19 +183,21 @@ static int take_header(struct parser *p)
 
 /* ---- all of it ---- */
 
+static uint64_t end_of(const struct state_tensor *t) { return t->begin + t->count * t->type->bytes; }
+
 static int by_place(const void *a, const void *b)
 {
     const struct state_tensor *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    return end_of(x) < end_of(y) ? -1 : end_of(x) > end_of(y);
 }
 
 /* The tensors cover the bytes behind the header, each once. */
 static int check_places(struct state_dict *s, uint64_t bytes, struct err *e)
 {
     uint64_t at = 0;
-    qsort(s->tensor, s->n, sizeof *s->tensor, by_place);
-    for (size_t i = 0; i < s->n; at = s->tensor[i++].end)
+    if (s->n) qsort(s->tensor, s->n, sizeof *s->tensor, by_place);
+    for (size_t i = 0; i < s->n; at = end_of(&s->tensor[i++]))
         if (s->tensor[i].begin != at)
             return fail_at(e, E_FORMAT, s->path, 0,
                            "%.100s begins at byte %" PRIu64 " of the data, expected %" PRIu64,

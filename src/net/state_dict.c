@@ -94,19 +94,14 @@ int state_dict_add(struct state_dict *s, const struct state_tensor *t, struct er
     return OK;
 }
 
+static int is_named(const void *name, const void *tensor)
+{
+    return strcmp(name, ((const struct state_tensor *)tensor)->name);
+}
+
 struct state_tensor *state_dict_find(const struct state_dict *s, const char *name)
 {
-    size_t low = 0, high = s->n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(name, s->tensor[middle].name);
-        if (!order) return &s->tensor[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    return bsearch(name, s->tensor, s->n, sizeof *s->tensor, is_named);
 }
 
 /* ---- numbers ---- */

@@ -20,7 +20,7 @@ struct state_tensor {
     const struct state_type *type;
     int rank;
     uint64_t dims[STATE_RANK], stride[STATE_RANK]; /* stride: in numbers */
-    uint64_t begin, end;                           /* of its bytes in data */
+    uint64_t begin;                                /* of its first number in data */
     size_t count;                                  /* of its numbers */
     int used;                                      /* for whoever reads: some parameter has it */
 };

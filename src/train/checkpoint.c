@@ -281,9 +281,8 @@ static void note_count(const struct net *net, const char *path, uint64_t was, ui
 {
     if (was != is)
         note(&net->notes,
-             "%s: was written with %llu %s, this run has %llu: numbers %s from here on (%s %llu: as if "
-             "nothing "
-             "had happened)",
+             "%s: was written with %llu %s, this run has %llu: numbers %s from here on "
+             "(%s %llu: as if nothing had happened)",
              path, (unsigned long long)was, what, (unsigned long long)is, how, flag, (unsigned long long)was);
 }
 

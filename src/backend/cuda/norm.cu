@@ -2,8 +2,11 @@
  * own (blockIdx.y). A thread owns V neighbouring channels of every so-many-th row.
  *
  * With e = x - mean, inv = 1 / sqrt(var + NORM_EPSILON), a = scale * inv and g = dLoss/dz, over the N rows of
- * a split: z = a * e + bias,  y = act(z) gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale
- * = inv * sum(g * e),  gbias = sum(g)
+ * a split:
+ *
+ *   z = a * e + bias,  y = act(z)
+ *
+ *   gx = a * (g - sum(g) / N - e * inv * inv * sum(g * e) / N),  gscale = inv * sum(g * e),  gbias = sum(g)
  *
  * Sums are float within a block; what the blocks give is added in double, in the order of the blocks. */
 #include "backend/ops/norm.h"
