@@ -28,7 +28,9 @@ cell=(run fmnist --name a --seeds 2 --threads 1 --set net.batch=10 --set net.max
     --set data.train="$work/train-images-idx3-ubyte" --set data.valid="$work/t10k-images-idx3-ubyte" --results)
 table() { reproduce report fmnist --results "$1" | grep -v '^Commit:'; }
 has() { grep -q -- "$1" "$2"; }
-is_over() { ! kill -0 "$1"; } # is_over PID
+is_over() { ! grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; } # is_over PID: at most a zombie is left
+# signalled PID: a signal waits for that stopped process, or has ended it
+signalled() { is_over "$1" || grep -Eq '^(Sig|Shd)Pnd:.*[1-9a-f]' "/proc/$1/status"; }
 
 # ---- what there is to run ----
 for c in list run report; do
@@ -204,7 +206,7 @@ check "the report says so" has 'Not finished: a seed 1 (failed: exit status 1' f
 
 # ---- killed ----
 seed1=cut/fmnist/small-ours/a/seed-1
-killed() { # killed WHOM SIGNAL: in the middle of the first run; late=1 when it had ended before
+killed() { # killed WHOM SIGNAL: in the middle of the first run; late=1 when it may have been past its last signal check
     rm -rf cut pids
     "$here/scripts/reproduce" "${cell[@]}" cut >cut.out 2>&1 & # no function: $! must be the script itself
     local script=$! trainer
@@ -212,12 +214,13 @@ killed() { # killed WHOM SIGNAL: in the middle of the first run; late=1 when it 
     trainer=$(head -n 1 pids)
     kill -STOP "$trainer" 2>/dev/null
     late=0
-    [ -e $seed1/backup/net_final.weights ] && late=1
+    grep -q '^validation 72' $seed1/log && late=1 # of 80 iterations; the log is written line by line
     case $1 in
     script) kill "-$2" "$script" ;;
     trainer) kill "-$2" "$trainer" ;;
     both) kill "-$2" "$script" "$trainer" ;;
     esac
+    await signalled "$trainer" # a script that is slow to pass the signal on must not find its trainer done
     kill -CONT "$trainer" 2>/dev/null
     wait "$script" 2>/dev/null
     status=$?
