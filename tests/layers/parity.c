@@ -8,17 +8,17 @@ enum part { OUTPUT, GRADIENT, PARAMETER, PARTS };
 static const char *const part_names[PARTS] = { "output", "gradient", "parameter" };
 
 /* Relative. fp32: rounding of sums of some hundred terms, a little more where Winograd is used or where batch
- * norm divides by a small deviation. tf32: products round their factors to 11 bits. bf16: the output of each
- * layer is rounded to 8 bits. Where two numbers are close, rounding may select another maximum or the other
- * side of a kink, and the gradient goes elsewhere: in tensors as small as these, a few such places are a
- * third of the norm (observed: 0.34, with maxpool). */
+ * norm divides by a small deviation. tf32: products cut their factors off at 11 bits. bf16: the output of
+ * each layer is rounded to 8 bits. Where two numbers are close, rounding may select another maximum or the
+ * other side of a kink, and the gradient goes elsewhere: in tensors as small as these, a few such places are
+ * a third of the norm (observed: 0.34, with maxpool). */
 static const double tolerance[PRECISION_COUNT][PARTS] = { { 2e-5, 2e-5, 2e-5 },
                                                           { 5e-3, 0.3, 0.03 },
                                                           { 1.5e-2, 0.5, 0.06 } };
 /* More than half of the gradients of a layer's examples must be as near as this (observed: 0.007). */
 static const double typical[PRECISION_COUNT] = { 2e-5, 2e-3, 1e-2 };
 /* Of the CE, and of the match, which goes by distances between rows. */
-static const double ce_tolerance[PRECISION_COUNT] = { 1e-5, 1e-3, 1e-2 };
+static const double ce_tolerance[PRECISION_COUNT] = { 1e-5, 3e-3, 1e-2 };
 static const double match_tolerance[PRECISION_COUNT] = { 1e-4, 5e-3, 2e-2 };
 
 /* Open for all cases of a test: opening a GPU takes longer than most of them. */

@@ -2,6 +2,7 @@
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernel.h"
 #include "core/mem.h"
+#include "units.h"
 
 struct blas {
     stream_t stream;
@@ -36,7 +37,7 @@ static void multiply(const void *args)
             for (size_t k = 0; k < p->k; k++) {
                 load(p->bf16, 1, a, p->ta ? k * p->m + i : i * p->k + k, &x);
                 load(p->bf16, 1, b, p->tb ? j * p->k + k : k * p->n + j, &y);
-                sum += (double)x * y;
+                sum += (double)seen(p->tf32, x) * seen(p->tf32, y);
             }
             if (p->beta != 0) load(p->bf16_c, 1, c, i * p->n + j, &old); /* else what is there may be NaN */
             float f = (float)(sum + (double)p->beta * old);

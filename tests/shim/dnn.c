@@ -4,6 +4,7 @@
 #include "backend/cuda/kernel.h"
 #include "core/mem.h"
 #include "order.h"
+#include "units.h"
 
 enum { WORKSPACE = 300 }; /* bytes: used for nothing, but written */
 
@@ -77,7 +78,7 @@ static float get(const struct cudnn_conv *v, const void *p, size_t i)
 {
     float f;
     load(v->bf16, 1, p, i, &f);
-    return f;
+    return seen(v->tf32, f);
 }
 
 static size_t numbers(const struct cudnn_conv *v)
