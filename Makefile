@@ -120,7 +120,7 @@ CUDA_LIBS    := $(CUDA_DIRS:%=-L%) -l:libcudnn.so.9 -lcublas -lcudart_static -ld
 NCCL_DIRS    := $(abspath $(wildcard $(NCCL_ROOT:%=%/lib)))
 NCCL_LIBS    := $(call on,NCCL,$(NCCL_DIRS:%=-L%) -l:libnccl.so.2 $(NCCL_DIRS:%=-Wl$(comma)-rpath$(comma)%))
 NVCC         := $(CUDA)/bin/nvcc
-NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo -Werror all-warnings \
+NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo $(call on,WERROR,-Werror all-warnings) \
                 -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-missing-field-initializers -MMD -MP -Isrc -Iinclude -I$(B)
 LDLIBS := $(call on,GPU,$(NCCL_LIBS) $(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
           $(call on,TURBOJPEG,-lturbojpeg) $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \

@@ -51,6 +51,8 @@ check "WERROR=1 compiles everything" does 2 ' -Werror .* -c ' WERROR=1
 check "another compiler too" does 2 '^gcc .* -c ' CC=gcc WERROR=1
 check "other LDFLAGS compile nothing" does 0 ' -c ' CC=gcc WERROR=1 LDFLAGS=-Wl,-O1
 check "they link" does 1 '^gcc -o .*-Wl,-O2' CC=gcc WERROR=1 LDFLAGS=-Wl,-O2
+check "nvcc's warnings are errors, too" grep -q -- '-Werror all-warnings' <(make -n GPU=1 ONEDNN=0 WERROR=1)
+check "but nobody's who does not ask for it" grep -qv -- '-Werror' <(make -n GPU=1 ONEDNN=0 | grep -- ' -lineinfo ')
 check "variants have their own" does 2 ' -c ' DEBUG=1
 check "plain again" does 2 ' -c '
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # ops.inc is made by the build.
 compile() { "$nvcc" -std=c++17 "-arch=$arch" -Isrc -Iinclude -Ibuild/float-cuda "$@"; }
 
-# A block of THREADS (256) shares the multiprocessor's 65536 registers with three others, or has 1024 threads.
+# A block of THREADS (256) shares the multiprocessor's 65536 registers with three others.
 few_registers() { # few_registers FILE PATTERN: its kernels of that name take 64 at most, and there are some
     compile -cubin -Xptxas -v -o "$work/out" "src/backend/cuda/$1.cu" >"$work/ptxas" 2>&1 || { cat "$work/ptxas"; return 1; }
     awk -v want="$2" '
@@ -18,8 +18,16 @@ few_registers() { # few_registers FILE PATTERN: its kernels of that name take 64
         END { exit bad || !n }' "$work/ptxas"
 }
 check "norm: the blocks of a launch fit on the device together" few_registers norm '[0-9](measure|apply|sums|back)ILi'
-check "norm: a block of 1024 threads can be launched" few_registers norm finish
-check "softmax: a block of 1024 threads can be launched" few_registers softmax classify
+
+bound() { # bound FILE PATTERN: whatever compiler it is gives its kernels of that name no more than 1024 threads have, and there are some
+    compile -ptx -o "$work/ptx" "src/backend/cuda/$1.cu" || return 1
+    awk -v want="$2" '
+        /\.entry/ { n += on = $0 ~ want }
+        on && /\.maxntid 1024/ { bounds++ }
+        END { exit !n || bounds != n }' "$work/ptx"
+}
+check "norm: a block of 1024 threads can be launched" bound norm 'finish|own_sums'
+check "softmax: a block of 1024 threads can be launched" bound softmax classify
 
 wide() { # wide FILE PATTERN: its kernels of that name read and write bfloat16 16 bytes at a time, and there are some
     compile -ptx -o "$work/ptx" "src/backend/cuda/$1.cu" || return 1

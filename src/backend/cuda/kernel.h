@@ -23,7 +23,7 @@
 #include "backend/scalar.h"
 #include "cuda.h"
 
-enum { THREADS = 256 }; /* in a block, unless a kernel says otherwise; at most SHIM_MAX */
+enum { THREADS = 256 }; /* in a block, at most: unless it is of a KERNEL_WIDE, which may have SHIM_MAX */
 enum { TOGETHER = 4 };  /* blocks on a multiprocessor that a KERNEL_TOGETHER is planned for */
 enum { SHIM_MAX = 1024 };
 
@@ -34,6 +34,8 @@ enum { SHIM_MAX = 1024 };
 /* With so few registers that TOGETHER blocks of THREADS share a multiprocessor. */
 #define KERNEL_TOGETHER(name, ...)                                                                           \
     static __global__ void __launch_bounds__(THREADS, TOGETHER) name(__VA_ARGS__)
+/* With so few that a block may have SHIM_MAX threads. */
+#define KERNEL_WIDE(name, ...) static __global__ void __launch_bounds__(SHIM_MAX) name(__VA_ARGS__)
 #define DEVICE                 static __device__ __forceinline__
 #define DEVICE_APART           static __device__ __noinline__ /* one copy, which is called */
 #define PHASE                  for (int once_ = 1; once_; once_ = 0, __syncthreads())
@@ -82,6 +84,7 @@ int shim_enqueue(stream_t, void (*run)(const void *args), const void *args, size
 
 #define KERNEL(name, ...) static void name(__VA_ARGS__)
 #define KERNEL_TOGETHER   KERNEL
+#define KERNEL_WIDE       KERNEL
 #define DEVICE            static inline
 #define DEVICE_APART      static inline
 #define PHASE             for (unsigned t_ = 0; t_ < blockDim.x && (threadIdx.x = shim_pick(t_), 1); t_++)

@@ -76,8 +76,8 @@ KERNEL_TOGETHER(measure, struct norm_job j, const void *x, float *partial, const
 }
 
 /* stats: [split][mean, inv][channel], then the bias, which backward wants too. */
-KERNEL(finish, struct norm_job j, const void *x, const float *partial, const double *all, const int *fresh,
-       const float *bias, float *mean, float *var, double bn_momentum, float *stats)
+KERNEL_WIDE(finish, struct norm_job j, const void *x, const float *partial, const double *all,
+            const int *fresh, const float *bias, float *mean, float *var, double bn_momentum, float *stats)
 {
     SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);
@@ -252,8 +252,8 @@ KERNEL_TOGETHER(sums, struct norm_job j, struct norm_at at, const void *x, const
 }
 
 /* means: [split][sum(g) / N, inv * inv * sum(g * e) / N][channel] */
-KERNEL(back_finish, struct norm_job j, const float *partial, const double *all_sums, const float *inv,
-       float *gscale, float *gbias, int add, float *means)
+KERNEL_WIDE(back_finish, struct norm_job j, const float *partial, const double *all_sums, const float *inv,
+            float *gscale, float *gbias, int add, float *means)
 {
     SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);

@@ -133,7 +133,7 @@ DEVICE struct moments moments_of_all(const struct norm_job *j, const double *all
 }
 
 /* own[split][which sum][channel]: of gradients as they are, of x in a form that adds up over processes. */
-KERNEL(own_sums, struct norm_job j, const void *x, const float *partial, double *own)
+KERNEL_WIDE(own_sums, struct norm_job j, const void *x, const float *partial, double *own)
 {
     SHARED(double, s, ADDERS * 4);
     PHASE gather(&j, partial, s);

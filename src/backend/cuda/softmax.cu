@@ -44,8 +44,8 @@ DEVICE double truth(const struct softmax *j, unsigned k, int label, const struct
          k += blockDim.x)
 
 /* part: of the labelled rows, [row][group]. */
-KERNEL(classify, struct softmax j, const void *x, const int *label, const struct mixed_label *mixed,
-       unsigned scored, float *p, double *part)
+KERNEL_WIDE(classify, struct softmax j, const void *x, const int *label, const struct mixed_label *mixed,
+            unsigned scored, float *p, double *part)
 {
     SHARED(float, max, MOST);
     SHARED(double, sum, MOST);
@@ -124,8 +124,9 @@ DEVICE double truths(const struct softmax *j, int label, const struct mixed_labe
     return here * (j->on - j->off) + j->length * j->off;
 }
 
-KERNEL(classify_back, struct softmax j, const float *p, const int *label, const struct mixed_label *mixed,
-       unsigned scored, unsigned scored_all, const float *gy, void *gx, int add)
+KERNEL_WIDE(classify_back, struct softmax j, const float *p, const int *label,
+            const struct mixed_label *mixed, unsigned scored, unsigned scored_all, const float *gy, void *gx,
+            int add)
 {
     SHARED(double, dot, MOST);
     const int class_ = label_of(label, scored);
