@@ -336,8 +336,8 @@ check-programs: $(addprefix $(B)/tests/,$(UNIT) $(OPS) $(ORDERS) $(FAULTS) $(DEV
 
 # Of a build with GPU=1, or with its kernels on the host.
 check-device: $(B)/darknet $(B)/tests/bench/step $(addprefix $(B)/tests/,$(ORDERS) $(DEVICE)) \
-              $(addprefix $(B)/plain/,$(OPS) layers/parity) \
-              $(call on,GPU,$(addprefix $(B)/tests/,$(OPS) layers/parity device/ceilings))
+              $(addprefix $(B)/plain/,$(OPS) layers/parity layers/replay) \
+              $(call on,GPU,$(addprefix $(B)/tests/,$(OPS) layers/parity layers/replay device/ceilings))
 
 # What decodes images, in each variant of it.
 check-images: $(B)/darknet $(addprefix $(B)/tests/unit/,image decoders)

@@ -109,7 +109,7 @@ static void steps_that_cannot_be_recorded(void **state)
     for (int i = 0; i < 2; i++) {
         struct tiny t = { 0 };
         struct err e = { 0 };
-        device_records = i;
+        device_records = i ? RECORDS_IN_VAIN : RECORDS_NOT;
         ok(train(&t, &s, 0, NULL, &(long){ 0 }, &e), &e);
         const char *told = strstr(t.notes, "cannot be captured");
         assert_true(!told == !i);
@@ -117,7 +117,7 @@ static void steps_that_cannot_be_recorded(void **state)
         tiny_close(&t);
         read_weights(weights[i], sizeof weights[i]);
     }
-    device_records = 0;
+    device_records = RECORDS_NOT;
     assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
     noise_close(&s);
 }
@@ -134,7 +134,7 @@ static void what_a_recording_has_fixed(void **state)
     (void)state;
     ok(tiny_net(&t, cfg, NULL, &e), &e);
     ok(program_open(&t.p, t.net, &d, &e), &e);
-    device_records = 1;
+    device_records = RECORDS_IN_VAIN;
     ok(step_submit(t.p, &s, &e), &e);
     s.reuse_detached = 1;
     ok(step_submit(t.p, &s, &e), &e);
@@ -151,7 +151,7 @@ static void what_a_recording_has_fixed(void **state)
     s.reuse_detached = 0;
     ok(step_submit(t.p, &s, &e), &e);
     assert_non_null(strstr(t.notes, "cannot be captured"));
-    device_records = 0;
+    device_records = RECORDS_NOT;
     tiny_close(&t);
 }
 

@@ -7,7 +7,7 @@ DARKNET=${GPU_GROUP:-none}
 train=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 [ -e $train ] || { skip "Fashion-MNIST is not installed"; finish; }
 . "$here/tests/cli/group.inc"
-export SHIM_GPUS=3
+export SHIM_GPUS=3 SHIM_RECORDS=1
 check "version: what connects GPUs" grep -qE '^processes on cuda: NCCL [0-9.]+$' <("$DARKNET" version)
 
 # A net with all that depends on which rows a process has; 13 rows cannot be shared evenly.

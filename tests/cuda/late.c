@@ -74,13 +74,18 @@ static int train(struct told *told, enum late late, int eager, const char *set, 
     return rc;
 }
 
-static void the_same_numbers(int eager, const char *set)
+enum how { EAGER, SUBMITTED, RECORDED, HOWS };
+
+/* Recorded steps are compared with one training whose steps are not. */
+static void the_same_numbers(enum how how, const char *set)
 {
     static struct told told[LATE_KINDS];
     struct err e = { 0 };
+    device_launches = 0;
     for (int late = 0; late < LATE_KINDS; late++) {
         told[late] = (struct told){ 0 };
-        ok(train(&told[late], (enum late)late, eager, set, &e), &e);
+        device_records = how == RECORDED && late ? RECORDS : RECORDS_NOT;
+        ok(train(&told[late], (enum late)late, how == EAGER, set, &e), &e);
         read_weights(&told[late]);
         assert_int_equal(told[late].n, ITERATIONS);
         for (int i = 0; i < ITERATIONS; i++) {
@@ -90,6 +95,8 @@ static void the_same_numbers(int eager, const char *set)
         }
         assert_memory_equal(told[late].weights, told[0].weights, sizeof told->weights);
     }
+    device_records = RECORDS_NOT;
+    assert_true((device_launches >= 3 * ITERATIONS - 30) == (how == RECORDED));
 }
 
 /* Of gradients that are computed side by side, of images that stay on the device, and of those that come from
@@ -100,7 +107,7 @@ static void the_same_numbers_however_late(void **state)
                                        "net.mixup=4" };
     (void)state;
     for (int i = 0; i < 5; i++)
-        for (int eager = 0; eager < 2; eager++) the_same_numbers(eager, set[i]);
+        for (int how = 0; how < HOWS; how++) the_same_numbers((enum how)how, set[i]);
 }
 
 static void nothing_waits_for_all(void **state)

@@ -4,6 +4,7 @@
 DARKNET=${GPU_HOST:-}
 [ -n "$DARKNET" ] || { echo "0 passed, 0 failed, 1 skipped"; echo "skipped: no build with GPU=host"; exit 0; }
 . "$(dirname "$0")/../cli/common.inc"
+export SHIM_RECORDS=1
 train=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 [ -e $train ] || { skip "Fashion-MNIST is not installed"; finish; }
 

@@ -11,7 +11,7 @@
 cd "$(dirname "$0")/../.." || exit 2
 name=run total=300
 operations=$(cd tests && printf '%s\n' backends/*.c | sed 's/\.c$//')
-programs="darknet $(printf 'plain/%s ' $operations) plain/layers/parity tests/bench/step"
+programs="darknet $(printf 'plain/%s ' $operations) plain/layers/parity plain/layers/replay tests/bench/step"
 [ "${DRY:-}" ] || programs="$programs tests/device/ceilings"
 . tests/device/common.inc
 
@@ -25,6 +25,7 @@ match="itra.lambda=.8 itra.warmup=0"
 # A device that cannot be opened is a reason to skip elsewhere, not here. A few at a time: they mostly wait for their start.
 suites() { # suites PROGRAM...: all of them
     count_in "$work/counts.suite"
+    [ ! "$dry" ] || export SHIM_RECORDS=1
     printf '%s\n' "$@" | xargs -P 4 -I % sh -c '
         "$0/plain/%" >"$1/suite.$$" 2>&1 || echo "%: exit status $?" >>"$1/suite.$$"
         cat "$1/suite.$$"' "$built" "$work" >"$work/suites"
@@ -210,7 +211,7 @@ table() {
 
 main "$@"
 step "build" 120 build
-step "parity of every operation and layer with ref" 90 suites layers/parity $operations
+step "parity of every operation and layer with ref, and of recorded steps" 90 suites layers/replay layers/parity $operations
 step "memcheck" 75 memcheck
 step "ceilings" 20 ceilings
 step "speed, bf16, batch 512" 60 speed bf16 512 with_match with_split

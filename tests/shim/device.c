@@ -9,7 +9,7 @@
 #include "queue.h"
 
 _Thread_local int kernel_order;
-_Thread_local long device_calls, device_fails, device_syncs;
+_Thread_local long device_calls, device_fails, device_syncs, device_launches;
 _Thread_local int device_records, device_major = 9;
 static _Thread_local int recording;
 
@@ -28,6 +28,7 @@ __attribute__((constructor)) static void begin_counts(void)
 {
     counts_path = getenv("SHIM_COUNTS");
     idle = getenv("SHIM_IDLE") != NULL;
+    if (getenv("SHIM_RECORDS")) device_records = RECORDS;
 }
 
 void device_count(const char *what)
@@ -67,7 +68,7 @@ int shim_launch(const char *name)
 {
     device_count(name);
     device_calls++;
-    return device_fails && device_calls >= device_fails ? E_DEVICE : recording || idle;
+    return device_fails && device_calls >= device_fails ? E_DEVICE : recording == RECORDS_IN_VAIN || idle;
 }
 
 static int told(int rc, const char *what, struct err *e)
@@ -158,8 +159,9 @@ int dev_copy(stream_t s, void *to, const void *from, size_t n)
 }
 int dev_zero(stream_t s, void *p, size_t n)
 {
-    TRY(call());
-    return idle ? OK : shim_enqueue(s, do_copy, &(struct copy){ p, NULL, n }, sizeof(struct copy));
+    TRY(recordable_call());
+    if (idle || recording == RECORDS_IN_VAIN) return OK;
+    return shim_enqueue(s, do_copy, &(struct copy){ p, NULL, n }, sizeof(struct copy));
 }
 
 int dev_event(event_t *event, struct err *e)
@@ -176,7 +178,7 @@ void dev_event_drop(event_t event)
 int dev_mark(event_t event, stream_t s)
 {
     TRY(recordable_call());
-    return recording ? OK : shim_mark(event, s);
+    return recording == RECORDS_IN_VAIN ? OK : shim_mark(event, s);
 }
 int dev_await(event_t event)
 {
@@ -187,26 +189,33 @@ int dev_await(event_t event)
 int dev_wait(stream_t s, event_t event)
 {
     TRY(recordable_call());
-    return recording ? OK : shim_wait(s, event);
+    return recording == RECORDS_IN_VAIN ? OK : shim_wait(s, event);
 }
 
-/* Work is forgotten once it is done: what is written down cannot be run again. */
 int dev_capture_begin(stream_t s)
 {
     (void)s;
+    if (!device_records) return E_ARG;
+    if (device_records == RECORDS) TRY(shim_record_begin());
     recording = device_records;
-    return recording ? OK : E_ARG;
+    return OK;
 }
 int dev_capture_end(stream_t s, struct capture **r, struct err *e)
 {
     (void)s;
-    *r = NULL;
-    if (!recording) return OK;
-    recording = 0;
-    return fail(e, E_DEVICE, "recording a step: not on the host");
+    const int was = recording;
+    recording = RECORDS_NOT;
+    *r = shim_record_end();
+    return was == RECORDS_IN_VAIN ? fail(e, E_DEVICE, "recording a step: not on the host") : OK;
 }
-int dev_launch(stream_t s, const struct capture *r) { return (void)s, (void)r, E_ARG; }
-void dev_capture_destroy(struct capture *r) { (void)r; }
+int dev_launch(stream_t s, const struct capture *r)
+{
+    (void)s;
+    TRY(call());
+    device_launches++;
+    return shim_play(r);
+}
+void dev_capture_destroy(struct capture *r) { shim_forget(r); }
 int dev_sync(stream_t s, struct err *e)
 {
     device_syncs++;

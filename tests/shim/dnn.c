@@ -1,5 +1,6 @@
 /* Convolutions on the host, for make GPU=host: what cuDNN computes, by the definition. */
 #include "backend/cuda/dnn.h"
+#include <stdlib.h>
 #include <string.h>
 #include "backend/cuda/kernel.h"
 #include "core/mem.h"
@@ -124,33 +125,31 @@ struct call {
     struct cudnn_conv conv;
     const void *x, *w, *y;
     void *workspace;
-    double *sum; /* for all numbers of the result */
 };
 
 static void convolve(const void *args)
 {
     const struct call *c = args;
     const struct cudnn_conv *v = &c->conv;
+    double *sum = calloc(numbers(v), sizeof *sum);
+    if (!sum) abort(); /* too late to be told */
     memset(c->workspace, 0xff, WORKSPACE);
-    visit(v, c->x, c->w, c->y, c->sum);
+    visit(v, c->x, c->w, c->y, sum);
     const void *result = v->pass == CUDNN_PASS_FORWARD ? c->y : v->pass == CUDNN_PASS_DATA ? c->x : c->w;
     for (size_t i = 0; i < numbers(v); i++) {
-        float f = (float)c->sum[i];
+        float f = (float)sum[i];
         put(v->bf16, 1, (void *)(uintptr_t)result, i, &f, v->add);
     }
-    mem_free(c->sum);
+    free(sum);
 }
 
 int cudnn_run(struct cudnn_plan *p, stream_t s, const void *x, const void *w, const void *y, void *workspace)
 {
-    struct call c = { p->conv, x, w, y, workspace, NULL };
+    const struct call c = { p->conv, x, w, y, workspace };
     if (misaligned(x, 16) || misaligned(w, 16) || misaligned(y, 16) || misaligned(workspace, 256))
         return E_DEVICE;
     static const char *const names[] = { "convolution forward", "convolution data", "convolution weights" };
     int way = shim_launch(names[p->conv.pass]);
     if (way) return way < 0 ? way : OK;
-    c.sum = mem_alloc(numbers(&p->conv), sizeof *c.sum);
-    int rc = c.sum ? shim_enqueue(s, convolve, &c, sizeof c) : E_MEM;
-    if (rc) mem_free(c.sum);
-    return rc;
+    return shim_enqueue(s, convolve, &c, sizeof c);
 }

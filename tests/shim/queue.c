@@ -10,7 +10,9 @@ struct item {
     void (*run)(const void *);
     event_t event;
     int waits;
-    long number; /* of the mark */
+    long number;     /* of the mark */
+    stream_t stream; /* of what is written down */
+    size_t bytes;
     char args[] __attribute__((aligned(16)));
 };
 
@@ -26,8 +28,13 @@ struct CUevent_st {
     long marked, reached; /* marks so far; the last that was passed */
 };
 
+struct capture {
+    struct item *first, **last;
+};
+
 _Thread_local enum late device_late = LATE_ALL;
 static _Thread_local stream_t streams;
+static _Thread_local struct capture *recorded; /* NULL: nothing is written down */
 
 __attribute__((constructor)) static void choose(void)
 {
@@ -136,10 +143,13 @@ static int append(stream_t s, const struct item *item, const void *args, size_t 
     struct item *i = mem_alloc(1, sizeof *i + bytes);
     if (!i) return E_MEM;
     *i = *item;
+    i->stream = s;
+    i->bytes = bytes;
     if (bytes) memcpy(i->args, args, bytes);
-    *s->last = i;
-    s->last = &i->next;
-    if (!s->late) advance(s);
+    struct item ***last = recorded ? &recorded->last : &s->last;
+    **last = i;
+    *last = &i->next;
+    if (!recorded && !s->late) advance(s);
     return OK;
 }
 
@@ -150,11 +160,45 @@ int shim_enqueue(stream_t s, void (*run)(const void *), const void *args, size_t
 
 int shim_mark(event_t event, stream_t s)
 {
-    event->stream = s;
-    return append(s, &(struct item){ .event = event, .number = ++event->marked }, NULL, 0);
+    if (!recorded) event->stream = s, event->marked++;
+    return append(s, &(struct item){ .event = event, .number = event->marked }, NULL, 0);
 }
 
 int shim_wait(stream_t s, event_t event)
 {
     return append(s, &(struct item){ .event = event, .waits = 1, .number = event->marked }, NULL, 0);
+}
+
+/* ---- recordings ---- */
+
+int shim_record_begin(void)
+{
+    recorded = mem_alloc(1, sizeof *recorded);
+    if (recorded) recorded->last = &recorded->first;
+    return recorded ? OK : E_MEM;
+}
+
+struct capture *shim_record_end(void)
+{
+    struct capture *r = recorded;
+    recorded = NULL;
+    return r;
+}
+
+int shim_play(const struct capture *r)
+{
+    for (const struct item *i = r->first; i; i = i->next)
+        TRY(i->run     ? shim_enqueue(i->stream, i->run, i->args, i->bytes)
+            : i->waits ? shim_wait(i->stream, i->event)
+                       : shim_mark(i->event, i->stream));
+    return OK;
+}
+
+void shim_forget(struct capture *r)
+{
+    for (struct item *next, *i = r ? r->first : NULL; i; i = next) {
+        next = i->next;
+        mem_free(i);
+    }
+    mem_free(r);
 }

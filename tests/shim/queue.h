@@ -21,4 +21,11 @@ void shim_finish_all(void); /* in every stream of this thread */
 int shim_event(event_t *);
 void shim_event_drop(event_t);
 
+/* What this thread enqueues between the two is written down instead, and done, as often as wanted, by
+ * shim_play. */
+int shim_record_begin(void);
+struct capture *shim_record_end(void);
+int shim_play(const struct capture *);
+void shim_forget(struct capture *); /* accepts NULL */
+
 #endif
