@@ -53,6 +53,12 @@ static int has_batch_norm(struct cfg *cfg)
     return 0;
 }
 
+/* What a line that is about one of several processes ends with. */
+static void print_among(const struct session *s)
+{
+    if (s->group) printf(" in each of %d processes", group_size(s->group));
+}
+
 static void print_plan(const struct session *s, const char *base)
 {
     const struct net_config *n = &s->net->config;
@@ -60,11 +66,11 @@ static void print_plan(const struct session *s, const char *base)
     printf("%s\n", base);
     printf("Learning Rate: %g, Momentum: %g, Decay: %g\n", n->learning_rate, n->momentum, n->decay);
     printf("%d\n", s->train->n);
-    if (s->group) printf("%d processes, each:\n", group_size(s->group));
-    printf("seed %llu, device %s%s%s, %d compute threads, %d loader threads\n",
+    printf("seed %llu, device %s%s%s, %d compute threads, %d loader threads",
            (unsigned long long)s->cli->seed, s->be->title, n->precision ? " in " : "",
            n->precision ? precision_names[n->precision] : "", s->be->threads, session_workers(s));
-    printf("mini-batch = %d images, update every %d\n", s->net->mini, s->net->mini * n->subdivisions);
+    print_among(s);
+    printf("\nmini-batch = %d images, update every %d\n", s->net->mini, s->net->mini * n->subdivisions);
     if (s->net->mini * n->subdivisions > s->train->n)
         note(&s->notes,
              "warning: batch=%d, but there are only %d images: each update sees them all again and again: "
@@ -109,8 +115,10 @@ static void log_start(void *ctx, const struct train_start *s)
     struct err e;
     if (log->s->cli->chart && s->iteration && metrics_read(s->metrics, chart_row, &log->chart, &e))
         note(&log->s->notes, "the chart begins here: %s", e.msg);
-    printf("memory: parameters %.1f MiB, training %.1f MiB, validation %.1f MiB\n", mib(s->params),
+    printf("memory: parameters %.1f MiB, training %.1f MiB, validation %.1f MiB", mib(s->params),
            mib(s->train), mib(s->infer));
+    print_among(log->s);
+    putchar('\n');
     if (s->iteration) printf("going on after iteration %llu\n", (unsigned long long)s->iteration);
     check_output(ctx);
 }

@@ -132,20 +132,28 @@ static int open_files(struct trainer *t, const char *metrics, struct err *e)
     return files_check(&t->files, metrics, e);
 }
 
+static const char *metrics_path(const struct trainer *t)
+{
+    return t->o->metrics ? t->o->metrics : t->files.path[METRICS];
+}
+
 static int start(struct trainer *t, struct err *e)
 {
     const int mini = t->net->share.rows, most = t->valid && t->valid->n < mini ? t->valid->n : mini;
     const struct program_desc infer = { .rows = most, .features = t->net->feature + 1 };
     TRY(files_open(&t->files, t->o->backup, t->o->base, e));
-    const char *metrics = t->o->metrics ? t->o->metrics : t->files.path[METRICS];
-    TRY(open_files(t, metrics, e));
+    TRY(open_files(t, metrics_path(t), e));
     TRY(step_open(t->o->programs, t->net, e));
     if (t->valid) TRY(program_open(&t->infer, t->net, &infer, e));
     TRY(start_position(t, e));
-    if (reached_end(t)) return nothing_to_do(t, e);
-    TRY(net_check_finite(t->net, e));
-    if (t->leads)
-        TRY(metrics_open(&t->metrics, metrics, t->o->resume ? t->p.iteration : 0, &t->net->notes, e));
+    return reached_end(t) ? nothing_to_do(t, e) : net_check_finite(t->net, e);
+}
+
+/* Once it is certain that all start: it is here that files of an earlier run change. */
+static int begin(struct trainer *t, struct err *e)
+{
+    const uint64_t kept = t->o->resume ? t->p.iteration : 0;
+    if (t->leads) TRY(metrics_open(&t->metrics, metrics_path(t), kept, &t->net->notes, e));
     TRY(feed_open(&t->feed, t->net, t->data, t->train, t->p.iteration, t->o->workers,
                   t->o->notes ? t->o->notes : &t->net->notes, e));
     /* From the first iteration on there is something to fall back on: see give_up. */
@@ -158,7 +166,9 @@ static int start_together(struct trainer *t, struct err *e)
     TRY(group_agree(t->group, start(t, e), e));
     if (t->group) TRY(check_equal(t->net, t->data, t->valid, &t->p, e));
     TRY(group_agree(t->group, step_connect(t->net, e), e));
-    if (!reached_end(t)) report_start(t);
+    if (reached_end(t)) return OK;
+    TRY(group_agree(t->group, begin(t, e), e));
+    report_start(t);
     return OK;
 }
 

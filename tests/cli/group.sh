@@ -62,6 +62,7 @@ train 0 "$alone" few.cfg -set net.max_batches=4 -threads 1
 cp backup/few_final.weights one.weights
 train 2 "$alone" few.cfg -set net.max_batches=4 -threads 1
 check "float: the weights of one" weights_near one.weights backup/few_final.weights 1e-4
+check "what is each process's own is told" test "$(grep -c '^\(seed\|memory\).* in each of 2 processes$' out)" = 2
 check "one line an iteration" test "$(grep -c '^[0-9]*, ' out)" = 4
 check "one row an iteration" test "$(grep -c ^train, backup/few_metrics.csv)" = 4
 train 0 "$alone" few.cfg -threads 1
@@ -185,8 +186,11 @@ timeout 120 mpirun -np 1 "$alone" classifier train mini.data own.cfg : -np 1 "$a
 check "a failure of rank 1: status" test $? != 0
 check "a failure of rank 1: rank 0 says so" grep -q '^darknet: rank 1: .*nothing.list' err
 check "a failure of rank 1: one line" test "$(grep -c '^darknet: ' err)" = 1
+train 2 "$alone" own.cfg
+(cd backup && md5sum *) >before
 timeout 120 mpirun -np 1 "$alone" classifier train mini.data own.cfg : -np 1 "$alone" classifier train mini.data own.cfg -seed 2 >out 2>err </dev/null
 check "another seed: refused" grep -q '^darknet: rank 1: the cfg, the seed, .* not that of rank 0' err
+check "refused: what an earlier run wrote is as it was" cmp before <(cd backup && md5sum *)
 # What would let one wait for the other for ever, if it were not found at the start.
 odd() { # odd NAME MESSAGE ARGUMENTS OF RANK 0 -- THOSE OF RANK 1
     local name=$1 message=$2 rank0=()
