@@ -108,6 +108,7 @@ void output_open(void);
 void output_optional(void);          /* of a command that is not run for what it prints: it may be closed */
 int output_check(struct err *);      /* an error once something could not be written to stdout */
 void csv_text(FILE *, const char *); /* a field of CSV, in quotes where it needs them */
+void table_name(const char *);       /* the first column of a table of classes */
 
 /* After stop_on_signals, the first signal is remembered here, for the command to end in good order; a second
  * one ends the program at once. Signals that were ignored from the start (nohup) stay ignored. */

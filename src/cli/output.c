@@ -48,6 +48,13 @@ void csv_text(FILE *to, const char *text)
     if (quote) putc('"', to);
 }
 
+void table_name(const char *name)
+{
+    int width = 24;
+    for (const char *s = name; *s; s++) width += (*s & 0xc0) == 0x80; /* printf counts bytes */
+    printf("%-*s", width, name);
+}
+
 int console_begin(struct console *c, double clock)
 {
     if (!c->tty || (c->line_open && clock - c->shown < .1)) return 0;

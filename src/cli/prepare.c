@@ -26,12 +26,15 @@ static void print_word(const char *word)
 static void print_table(const struct folder *f)
 {
     int total[2] = { 0, 0 };
-    printf("%-24s %8s %8s\n", "class", "train", "valid");
+    table_name("class");
+    printf(" %8s %8s\n", "train", "valid");
     for (int k = 0; k < f->classes; k++) {
-        printf("%-24s %8d %8d\n", f->name[k], f->count[0][k], f->count[1][k]);
+        table_name(f->name[k]);
+        printf(" %8d %8d\n", f->count[0][k], f->count[1][k]);
         for (int set = 0; set < 2; set++) total[set] += f->count[set][k];
     }
-    printf("%-24s %8d %8d\n", "all", total[0], total[1]);
+    table_name("all");
+    printf(" %8d %8d\n", total[0], total[1]);
 }
 
 static void print_skipped(const struct folder *f)

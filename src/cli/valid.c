@@ -25,8 +25,9 @@ struct validation {
     int top;
     int seen, right1, rightk; /* images so far */
     int views;                /* of each image, whose probabilities are averaged */
-    float *sum;               /* of the probabilities so far: images x classes; NULL with one view */
-    uint8_t *unreadable;      /* with several views: by image */
+    float *sum;               /* of the probabilities so far: images x classes; NULL with one view. NaN in the
+                               * first place: the image cannot be read */
+    int *readable;            /* with several views: these images */
     struct tally *tally;      /* by class */
     struct file csv;
     uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
@@ -94,9 +95,25 @@ static int add_view(void *ctx, int sample, int label, const float *p, int classe
     struct validation *v = ctx;
     float *sum = v->sum + (size_t)sample * (size_t)classes;
     (void)label, (void)e;
-    v->unreadable[sample] = !p;
+    if (!p) sum[0] = NAN;
     for (int k = 0; p && k < classes; k++) sum[k] += p[k] / (float)v->views;
     return OK;
+}
+
+/* NULL: it cannot be read. */
+static const float *answer_to(const struct validation *v, int sample)
+{
+    const float *p = v->sum + (size_t)sample * (size_t)v->s.valid->classes;
+    return isnan(p[0]) ? NULL : p;
+}
+
+/* An image that cannot be read is named once, not with each view. */
+static void keep_readable(const struct validation *v, struct eval_options *o)
+{
+    o->only = v->readable;
+    o->only_n = 0;
+    for (int i = 0; i < v->s.valid->n; i++)
+        if (answer_to(v, i)) v->readable[o->only_n++] = i;
 }
 
 /* Does with the mean of several views what evaluate does with one. */
@@ -106,20 +123,23 @@ static int evaluate_views(struct validation *v, struct eval_options *o, struct v
     const size_t classes = (size_t)d->classes;
     double seconds = 0, ce = 0;
     v->sum = mem_alloc((size_t)d->n, classes * sizeof *v->sum);
-    v->unreadable = mem_alloc((size_t)d->n, 1);
-    if (!v->sum || !v->unreadable) return fail(e, E_MEM, "no memory for the answers to %d images", d->n);
+    v->readable = mem_alloc((size_t)d->n, sizeof *v->readable);
+    if (!v->sum || !v->readable) return fail(e, E_MEM, "no memory for the answers to %d images", d->n);
     o->per_image = add_view;
     for (int i = 0; i < v->views; i++, o->view++) {
         TRY(evaluate(v->s.net, v->s.program, d, o, l, e));
         seconds += l->seconds;
+        keep_readable(v, o);
     }
     for (int i = 0; i < d->n; i++) {
-        const float *p = v->unreadable[i] ? NULL : v->sum + (size_t)i * classes;
+        const float *p = answer_to(v, i);
         if (p) ce -= log(fmax((double)p[d->label[i]], FLT_MIN));
         TRY(count_image(v, i, d->label[i], p, d->classes, e));
     }
     l->top1 = (double)v->right1 / d->n;
     l->topk = (double)v->rightk / d->n;
+    l->images = v->seen;
+    l->unreadable = v->no_answers;
     l->ce = ce / (d->n - l->unreadable);
     l->compactness = -1; /* it would be of one view only */
     l->seconds = seconds;
@@ -137,11 +157,13 @@ static void print_share(int part, int whole, int width)
 static void print_table(const struct validation *v)
 {
     char buf[16];
-    printf("%-24s %8s %8s %8s %10s\n", "class", "images", "right", "recall", "precision");
+    table_name("class");
+    printf(" %8s %8s %8s %10s\n", "images", "right", "recall", "precision");
     for (int k = 0; k < v->s.valid->classes; k++) {
         const struct tally *t = &v->tally[k];
         int n = v->s.valid->count[k];
-        printf("%-24s %8d %8d", class_name(v->s.data, k, buf), n, t->right);
+        table_name(class_name(v->s.data, k, buf));
+        printf(" %8d %8d", n, t->right);
         print_share(t->right, n, 8);
         print_share(t->right, t->chosen, 10);
         putchar('\n');
@@ -336,7 +358,7 @@ int cli_valid(const struct cli *c, struct err *e)
     int rc = validate(&v, c, e);
     file_abort(&v.csv);
     mem_free(v.sum);
-    mem_free(v.unreadable);
+    mem_free(v.readable);
     mem_free(v.mistake);
     mem_free(v.confusion);
     mem_free(v.no_answer);

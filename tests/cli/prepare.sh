@@ -57,6 +57,9 @@ next=$(sed -n "s,^next: .*darknet \(classifier train .*\) cfg.*,\1,p" out)
 check "the next command does not take it for one" sh -c "'$DARKNET' $next tiny.cfg -threads 1 -set net.max_batches=1"
 check "half" prepare "my pets" -valid .5 -out new/half
 check "of each class" row cat 3 3
+photos accents cat ñé
+check "names of more bytes than characters" prepare accents
+check "their counts are in their columns" grep -qx "$(sed -n 's/^cat /ñé  /p' out)" out
 
 # ---- labels that cannot be mistaken: the plainest form that tells the classes ----
 labels() { # labels LABELS DIR CLASS...

@@ -56,6 +56,8 @@ echo x >img/30_bee.ppm
 sed 's/^valid.*/valid = broken.list/' mini.data >broken.data
 for c in valid valid10; do
     check "$c: one image cannot be read" run classifier $c broken.data mini.cfg $weights -confusion b.csv -errors be.csv
+    check "$c: it is named once" test "$(grep -c '30_bee.ppm: ' err),$(grep -c '^warning: 1 of 7 ' err)" = 1,1
+    check "$c: the summary counts it" grep -qE '^7 images: .* 1 unreadable' out
     check "$c: the matrix has a column for it" awk -F, 'NR == 1 && $5 != "unreadable" { exit 1 }
         NR > 1 { n += $2 + $3 + $4 + $5; u += $5 } $1 == "bee" && $5 != 1 { exit 1 } END { exit n != 7 || u != 1 }' b.csv
     check "$c: the list of errors ends with it" test "$(tail -n 1 be.csv)" = "$work/img/30_bee.ppm,bee,unreadable,0.000000,0.000000"
