@@ -70,8 +70,8 @@ const struct command commands[] = {
       "the cfg without training-only sections, for other Darknets (to stdout, or OUT)", cli_strip },
     { NULL, "version", CMD_VERSION, 0, 0, "version", "versions of the program and its libraries",
       cli_version },
-    { NULL, "help", CMD_HELP, 0, 2, "help [COMMAND | layers | SECTION]",
-      "commands, the flags of one, or the keys of cfg sections", cli_help },
+    { NULL, "help", CMD_HELP, 0, 2, "help [COMMAND | layers | SECTION | data]",
+      "commands, the flags of one, the keys of cfg sections, or those of data files", cli_help },
     { NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
 };
 

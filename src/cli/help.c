@@ -35,6 +35,13 @@ static void print_layers(void)
     print_keys(layer_common_keys);
 }
 
+static void print_data_keys(void)
+{
+    const char *key, *help;
+    puts("The data file: lines of key = value, each key once");
+    for (int i = 0; (key = data_file_key(i, &help)); i++) printf("  %s: %s\n", key, help);
+}
+
 static void print_commands(void)
 {
     puts("usage: darknet COMMAND ...   (each takes --help)\n");
@@ -44,7 +51,7 @@ static void print_commands(void)
          "all):");
     printf("  net");
     for (int i = 0; layer_at(i); i++) printf(" %s", layer_at(i)->name);
-    putchar('\n');
+    puts("\n\nKeys of a data file: darknet help data");
 }
 
 static int help_section(const char *name, struct err *e)
@@ -88,6 +95,8 @@ int cli_help(const struct cli *c, struct err *e)
         cli_help_command(cmd);
     else if (!strcmp(word, "layers"))
         print_layers();
+    else if (!strcmp(word, "data"))
+        print_data_keys();
     else
         return help_section(word, e);
     return OK;

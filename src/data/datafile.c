@@ -85,33 +85,54 @@ static const struct field {
     enum kind kind;
     size_t at;
     long min, max;
+    const char *help; /* NULL: other Darknets' */
 } fields[] = {
-    { "classes", NUMBER, offsetof(struct data_file, classes), 1, 1000000 },
-    { "train", TEXT, offsetof(struct data_file, train), 0, 0 },
-    { "valid", TEXT, offsetof(struct data_file, valid), 0, 0 },
-    { "test", TEXT, offsetof(struct data_file, test), 0, 0 },
-    { "labels", TEXT, offsetof(struct data_file, labels), 0, 0 },
-    { "names", TEXT, offsetof(struct data_file, names), 0, 0 },
-    { "backup", TEXT, offsetof(struct data_file, backup), 0, 0 },
-    { "top", NUMBER, offsetof(struct data_file, top), 1, INT_MAX },
-    { "train_limit", NUMBER, offsetof(struct data_file, train_limit), 0, INT_MAX },
-    { "holdout", NUMBER, offsetof(struct data_file, holdout), 0, INT_MAX },
-    { "holdout_seed", NUMBER, offsetof(struct data_file, holdout_seed), 0, INT_MAX },
-    { "label_noise", NUMBER, offsetof(struct data_file, label_noise), 0, 100 },
-    { "label_noise_seed", NUMBER, offsetof(struct data_file, label_noise_seed), 0, INT_MAX },
-    { "saveweights", NUMBER, offsetof(struct data_file, saveweights), 0, INT_MAX },
-    { "savelast", NUMBER, offsetof(struct data_file, savelast), 1, INT_MAX },
-    { "orient", NUMBER, offsetof(struct data_file, orient), 0, 1 },
-    { "resize", SIZE, 0, 1, 4096 },
-    { "sampling", SAMPLING, offsetof(struct data_file, replacement), 0, 0 },
-    { "results", IGNORED, 0, 0, 0 },
-    { "eval", IGNORED, 0, 0, 0 },
-    { "map", IGNORED, 0, 0, 0 },
-    { "tree", REFUSED, 0, 0, 0 },
-    { "leaves", REFUSED, 0, 0, 0 },
-    { "tag", REFUSED, 0, 0, 0 },
+    { "classes", NUMBER, offsetof(struct data_file, classes), 1, 1000000, "how many there are (2)" },
+    { "train", TEXT, offsetof(struct data_file, train), 0, 0,
+      "list of images, one path a line; or an IDX images file, or the folder of CIFAR-10, CIFAR-100 or "
+      "STL-10" },
+    { "valid", TEXT, offsetof(struct data_file, valid), 0, 0, "the same, to validate on" },
+    { "test", TEXT, offsetof(struct data_file, test), 0, 0, "list of images for label, test and csv" },
+    { "labels", TEXT, offsetof(struct data_file, labels), 0, 0,
+      "list of classes, one a line: an image belongs to that which occurs in its path" },
+    { "names", TEXT, offsetof(struct data_file, names), 0, 0,
+      "list of what the classes are called in answers (labels)" },
+    { "backup", TEXT, offsetof(struct data_file, backup), 0, 0, "folder that train writes into (backup)" },
+    { "top", NUMBER, offsetof(struct data_file, top), 1, INT_MAX, "k of top-k (1)" },
+    { "train_limit", NUMBER, offsetof(struct data_file, train_limit), 0, INT_MAX,
+      "only the first so many training images, of those not held out (0: all)" },
+    { "holdout", NUMBER, offsetof(struct data_file, holdout), 0, INT_MAX,
+      "so many training images are set aside, to validate on them (0)" },
+    { "holdout_seed", NUMBER, offsetof(struct data_file, holdout_seed), 0, INT_MAX, "chooses them (0)" },
+    { "label_noise", NUMBER, offsetof(struct data_file, label_noise), 0, 100,
+      "per cent of the training labels that are made wrong, for studies (0)" },
+    { "label_noise_seed", NUMBER, offsetof(struct data_file, label_noise_seed), 0, INT_MAX,
+      "chooses them (0)" },
+    { "saveweights", NUMBER, offsetof(struct data_file, saveweights), 0, INT_MAX,
+      "iterations between weights that are kept, as BACKUP/BASE_N.weights (0: none)" },
+    { "savelast", NUMBER, offsetof(struct data_file, savelast), 1, INT_MAX,
+      "iterations between BACKUP/BASE_last.weights and .state (100)" },
+    { "orient", NUMBER, offsetof(struct data_file, orient), 0, 1,
+      "1: images are turned upright, as their EXIF data says (0)" },
+    { "resize", SIZE, 0, 1, 4096,
+      "side, or WIDTHxHEIGHT, that IDX, CIFAR and STL images are shrunk to, averaging areas" },
+    { "sampling", SAMPLING, offsetof(struct data_file, replacement), 0, 0,
+      "shuffle: each training image once an epoch; replacement: Darknet's draw (shuffle)" },
+    { "results", IGNORED, 0, 0, 0, NULL },
+    { "eval", IGNORED, 0, 0, 0, NULL },
+    { "map", IGNORED, 0, 0, 0, NULL },
+    { "tree", REFUSED, 0, 0, 0, NULL },
+    { "leaves", REFUSED, 0, 0, 0, NULL },
+    { "tag", REFUSED, 0, 0, 0, NULL },
 };
 enum { NFIELDS = sizeof fields / sizeof fields[0] };
+
+const char *data_file_key(int i, const char **help)
+{
+    if (i >= NFIELDS || !fields[i].help) return NULL;
+    *help = fields[i].help;
+    return fields[i].name;
+}
 
 struct parse {
     struct data_file *d;

@@ -29,6 +29,8 @@ struct data_file {
  * than `classes`, as Darknet's are, not shorter; of labels there must be exactly `classes`. */
 int data_file_read(struct data_file **, const char *path, const struct notes *, struct err *);
 void data_file_free(struct data_file *); /* accepts NULL */
+/* Key i of a .data file, and its help; NULL behind the last. */
+const char *data_file_key(int i, const char **help);
 /* The name of class k, or its number in buf. */
 const char *class_name(const struct data_file *, int k, char buf[16]);
 

@@ -105,6 +105,9 @@ check "version" sh -c "'$DARKNET' version | grep -q '^darknet 0.1.0$'"
 check "help" sh -c "'$DARKNET' help | grep -q 'classifier train DATA CFG'"
 check "help layers" sh -c "'$DARKNET' help layers | grep -q '^\[itra\]'"
 check "help SECTION" sh -c "'$DARKNET' help conv | grep -q 'filters'"
+"$DARKNET" help data >keys.out
+check "help data: the keys of a data file" grep -qE '^  saveweights: [a-z]' keys.out
+check "help data: not those that are refused or without effect" lacks keys.out '^  \(tree\|eval\)'
 check "help of label: nothing that it refuses" lacks <("$DARKNET" help label) '-csv'
 check "help of visualize: nothing without use" lacks <("$DARKNET" help visualize) '-threads\|-deterministic'
 check "help net" sh -c "'$DARKNET' help net | grep -q 'learning_rate'"
