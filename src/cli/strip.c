@@ -62,10 +62,10 @@ static int put_list(struct stripper *s, int layer, const struct cfg_entry *x, co
     size_t start = s->used;
     int changed = 0;
     put(s, x->key, "=");
-    for (const char *at = x->value; *at && *at != '#';) {
+    for (const char *at = x->value; *at;) {
         char *end;
         long v = strtol(at, &end, 10), to = 0;
-        if (end == at || (*end && *end != ',' && *end != '#'))
+        if (end == at || (*end && *end != ','))
             return fail_at(e, E_CFG, s->cfg->path, x->line, "'%.40s': expected numbers of layers", x->value);
         TRY(renumber(s, layer, x->line, v, &to, e));
         changed |= to != v;

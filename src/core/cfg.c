@@ -9,20 +9,26 @@
 
 static int no_memory(struct err *e) { return fail(e, E_MEM, "no memory for the cfg"); }
 
-static void drop_blanks(char *s)
+/* Some of Darknet's cfgs have a comment after a value. A ';' right behind one is none: 400;800 is a mistake.
+ */
+static int is_comment(const char *s, const char *line)
 {
-    char *to = s;
-    for (; *s; s++)
-        if (!isspace((unsigned char)*s)) *to++ = *s;
-    *to = 0;
+    return *s == '#' || (*s == ';' && (s == line || s[-1] == ']' || isspace((unsigned char)s[-1])));
+}
+
+static void drop_blanks_and_comment(char *line)
+{
+    size_t n = 0, end = 0;
+    while (line[end] && !is_comment(line + end, line)) end++;
+    for (size_t i = 0; i < end; i++)
+        if (!isspace((unsigned char)line[i])) line[n++] = line[i];
+    line[n] = 0;
 }
 
 static int add_section(struct cfg *c, char *line, int number, struct err *e)
 {
     size_t n = strcspn(line, "]");
-    /* A comment may follow. */
-    int closed = line[n] && (!line[n + 1] || line[n + 1] == '#' || line[n + 1] == ';');
-    if (!closed || n < 2)
+    if (!line[n] || line[n + 1] || n < 2)
         return fail_at(e, E_CFG, c->path, number,
                        "expected a section name in brackets, such as [net], got '%.60s'", line);
     line[n] = 0;
@@ -40,8 +46,8 @@ static int add_entry(struct cfg_section *s, struct cfg_entry entry, struct err *
 
 static int add_line(struct cfg *c, char *line, int number, struct err *e)
 {
-    drop_blanks(line);
-    if (!*line || *line == '#' || *line == ';') return OK;
+    drop_blanks_and_comment(line);
+    if (!*line) return OK;
     if (!c->n && *line == '<')
         return fail_at(e, E_CFG, c->path, number, "this is a web page, not a cfg: download the raw file");
     if (*line == '[') return add_section(c, line, number, e);
@@ -111,7 +117,7 @@ int cfg_override(struct cfg *c, const char *assignment, struct err *e)
     char *s = mem_text(assignment, strlen(assignment));
     if (!s) return no_memory(e);
     c->extra[c->nextra++] = s; /* the section points into it */
-    drop_blanks(s);
+    drop_blanks_and_comment(s);
     char *dot = strchr(s, '.'), *eq = strchr(s, '=');
     if (!dot || !eq || dot > eq || dot == s || eq == dot + 1 || !eq[1])
         return fail(e, E_ARG, "-set %.80s: expected section.key=value, such as itra.lambda=0.4", assignment);

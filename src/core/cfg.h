@@ -1,8 +1,8 @@
 /* Darknet's text format: sections of key=value lines. Knows nothing of layers.
  *
- * Rules (as the Darknets read them, plus CRLF and byte-order marks): all blanks in a line are dropped; `#`
- * and `;` start a comment line; `[name]` opens a section; the first '=' ends the key; of duplicate keys the
- * first wins. */
+ * Rules (as the Darknets read them, plus CRLF and byte-order marks): all blanks in a line are dropped, and a
+ * comment, from `#` or a `;` after a blank on, also after a value; `[name]` opens a section; the first '='
+ * ends the key; of duplicate keys the first wins. */
 #ifndef CORE_CFG_H
 #define CORE_CFG_H
 #include <stddef.h>

@@ -7,16 +7,15 @@
 
 static int is_list(const struct key *k) { return k->type == KEY_LIST || k->type == KEY_REFS; }
 
-/* The number at the start of s, which must end there, at a comma when `item`, or at a '#' (some of Darknet's
- * cfgs have a comment after a value). Returns what follows, or NULL if this is no number in the key's
- * range. */
+/* The number at the start of s, which must end there, or at a comma when `item`. Returns what follows, or
+ * NULL if this is no number in the key's range. */
 static const char *read_number(const struct key *k, const char *s, int item, double *v)
 {
     char *end;
     int whole = k->type == KEY_INT || k->type == KEY_REFS;
     *v = text_number(s, &end);
     if (end == s || !isfinite(*v) || *v < k->min || *v > k->max || (whole && *v != floor(*v))) return NULL;
-    return !*end || *end == '#' || (item && *end == ',') ? end : NULL;
+    return !*end || (item && *end == ',') ? end : NULL;
 }
 
 static void describe_expected(const struct key *k, char *buf, size_t size)
@@ -41,9 +40,8 @@ static void describe_expected(const struct key *k, char *buf, size_t size)
 
 static int find_word(const struct key *k, const char *value)
 {
-    size_t n = strcspn(value, "#"); /* a comment may follow, as after numbers */
     for (int i = 0; k->words && k->words[i]; i++)
-        if (!strncmp(k->words[i], value, n) && !k->words[i][n]) return i;
+        if (!strcmp(k->words[i], value)) return i;
     return -1;
 }
 

@@ -83,10 +83,23 @@ static void first_of_duplicates_wins_and_all_are_used(void **state)
 static void first_equals_sign_ends_the_key(void **state)
 {
     (void)state;
-    struct cfg *c = parse("[net]\na=b=c\nn=40#32\n");
+    struct cfg *c = parse("[net]\na=b=c\n");
     has(c, 0, "a", "b=c", 2);
-    has(c, 0, "n", "40#32", 3); /* no comments behind a value: options.c reads 40 */
     cfg_free(c);
+}
+
+static void comments_follow_values(void **state)
+{
+    (void)state;
+    struct cfg *c = parse("[net];first\nn=40#32\nword = leaky ; slope .1\nlist = 1, 2 ###P6\nsteps=4;8\n");
+    assert_string_equal(c->section[0].name, "net");
+    has(c, 0, "n", "40", 2);
+    has(c, 0, "word", "leaky", 3);
+    has(c, 0, "list", "1,2", 4);
+    has(c, 0, "steps", "4;8", 5);
+    cfg_free(c);
+    bad("[net]\nbatch= # 64\n", "a.cfg:2: expected key=value, got 'batch='");
+    bad("[net]\nbatch # = 64\n", "a.cfg:2: expected key=value, got 'batch'");
 }
 
 static void refusals(void **state)
@@ -197,6 +210,7 @@ int main(void)
         cmocka_unit_test(blanks_endings_and_marks),
         cmocka_unit_test(first_of_duplicates_wins_and_all_are_used),
         cmocka_unit_test(first_equals_sign_ends_the_key),
+        cmocka_unit_test(comments_follow_values),
         cmocka_unit_test(refusals),
         cmocka_unit_test(long_lines_are_cut_in_messages),
         cmocka_unit_test(many),
