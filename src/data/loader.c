@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "data/image.h"
 #include "data/mix.h"
+#include "data/tally.h"
 
 enum { DEPTH = 3, LANES = 2 };
 enum { PACKED_ROWS = 16 }; /* rows a job of packed images: one alone is quicker made than handed over */
@@ -61,10 +62,7 @@ struct loader {
     int nlanes, nworkers, locks; /* so many exist */
 
     /* The consumer's alone. It counts in the order of batches, whoever decoded what first. */
-    struct tally {
-        uint8_t *bit; /* of each sample: already counted */
-        int n;
-    } unreadable, flawed;
+    struct tally unreadable, flawed;
     struct err dead; /* once failed, always */
 };
 
@@ -249,10 +247,8 @@ static void *feed(void *arg)
 /* Whether a sample was counted now and is to be named. */
 static int count(struct loader *l, struct tally *t, const char *kind, int sample)
 {
-    uint8_t bit = (uint8_t)(1u << sample % 8), *byte = &t->bit[sample / 8];
-    if (*byte & bit) return 0;
-    *byte |= bit;
-    if (t->n++ == MOST_NAMED)
+    if (!tally_add(t, sample)) return 0;
+    if (t->n == MOST_NAMED + 1)
         note(&l->notes, "%d %s images were named; others are only counted", MOST_NAMED, kind);
     return t->n <= MOST_NAMED;
 }
@@ -267,6 +263,13 @@ static void count_unreadable(struct loader *l, int sample)
     mem_free(picture.pixels);
     note(&l->notes, "%s: %s", rc ? e.msg : l->d->path[sample],
          l->o.training ? "another image is drawn instead" : "counts as wrong");
+}
+
+static int check_unreadable(const struct loader *l, struct err *e)
+{
+    if (!l->o.training || l->unreadable.n <= l->d->n / 100.0) return OK;
+    return fail(e, E_FORMAT, "%d of %d images were unreadable so far, expected at most 1 %%: check the files",
+                l->unreadable.n, l->d->n);
 }
 
 /* Counts and names what was unreadable in a finished slot. */
@@ -285,11 +288,7 @@ static int account(struct loader *l, const struct slot *s, struct err *e)
         if (o->flaw && count(l, &l->flawed, "damaged", sample))
             note(&l->notes, "%s: %s", l->d->path[sample], o->flaw);
     }
-    if (l->o.training && l->unreadable.n > l->d->n / 100.0)
-        return fail(e, E_FORMAT,
-                    "%d of %d images were unreadable so far, expected at most 1 %%: check the files",
-                    l->unreadable.n, l->d->n);
-    return OK;
+    return check_unreadable(l, e);
 }
 
 /* Waits for the next slot; NULL at the end, on a failure (*rc) and when the loader closes. The lock is held.
@@ -337,6 +336,13 @@ void loader_release(struct loader *l, const struct batch *batch)
     pthread_mutex_unlock(&l->lock);
 }
 
+int loader_join(struct loader *l, struct group *g, struct err *e)
+{
+    const int rc = tally_join(&l->unreadable, g);
+    return rc ? fail(e, rc, "the unreadable images of all processes: %s", err_text(rc))
+              : check_unreadable(l, e);
+}
+
 uint64_t loader_unreadable(const struct loader *l) { return (uint64_t)l->unreadable.n; }
 
 /* ---- opening and closing ---- */
@@ -377,9 +383,8 @@ static int make_slots(struct loader *l, struct err *e)
     l->capacity = DEPTH * lanes * (((size_t)l->o.share.rows + most - 1) / most);
     l->job = mem_alloc(l->capacity, sizeof *l->job);
     l->worker = mem_alloc((size_t)l->o.workers, sizeof *l->worker);
-    l->unreadable.bit = mem_alloc((size_t)l->d->n / 8 + 1, 1);
-    l->flawed.bit = mem_alloc((size_t)l->d->n / 8 + 1, 1);
-    int missing = !l->job || !l->worker || !l->unreadable.bit || !l->flawed.bit;
+    int missing =
+        !l->job || !l->worker || tally_open(&l->unreadable, l->d->n) || tally_open(&l->flawed, l->d->n);
     for (int i = 0; i < DEPTH; i++) {
         struct slot *s = &l->slot[i];
         s->batch.number = UINT64_MAX;
@@ -480,7 +485,7 @@ void loader_close(struct loader *l)
     }
     mem_free(l->job);
     mem_free(l->worker);
-    mem_free(l->unreadable.bit);
-    mem_free(l->flawed.bit);
+    tally_close(&l->unreadable);
+    tally_close(&l->flawed);
     mem_free(l);
 }

@@ -11,6 +11,7 @@
 #include "core/mixed.h"
 #include "data/dataset.h"
 #include "data/order.h"
+#include "group/group.h"
 
 struct batch {
     int rows, rows_s1;       /* rows 0..rows_s1-1 are S1, rows_s1..rows-1 are S2 */
@@ -38,7 +39,10 @@ int loader_next(struct loader *, const struct batch **, struct err *);
 void loader_release(struct loader *, const struct batch *);
 void loader_close(struct loader *); /* accepts NULL; safe while loader_next blocks: that fails then */
 
-/* Different unreadable images so far; for the thread that takes batches. */
+/* Of a group, whose processes all call it at once: the unreadable images are then those that any has found,
+ * and too many of them an error. For the thread that takes batches, as what follows. */
+int loader_join(struct loader *, struct group *, struct err *);
+/* Different unreadable images so far. */
 uint64_t loader_unreadable(const struct loader *);
 
 #endif

@@ -463,6 +463,7 @@ static int run(struct trainer *t, struct err *e)
         if (!rc) rc = must_end(t, &ending, e);   /* what was reported may have been enough, */
         if (!rc && ending) rc = settle(t, 0, e); /* and what follows it is there already */
         due |= ending;
+        if (!rc && due) rc = group_agree(t->group, loader_join(t->feed.loader, t->group, e), e);
         /* The last update may be the one that overflows, and no later iteration would notice. */
         if (!rc && due) rc = net_check_finite(t->net, e);
         if (rc) return give_up(t, rc, e);

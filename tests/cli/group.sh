@@ -180,6 +180,14 @@ rm -rf backup
 timeout 120 mpirun -np 2 "$alone" classifier train flawed.data own.cfg -set net.max_batches=1 >out 2>err </dev/null
 check "an image that only rank 1 validates: named" grep -q 'bad_cow.ppm: .*counts as wrong' err
 
+# 5 of 400 images, of which no process meets more than 4 in the first epoch
+for i in $(seq 22); do cat train.list; done | head -n 395 >poor.list
+for i in 1 2 3 4 5; do echo "$work/lost_${i}_cow.ppm"; done >>poor.list
+sed "s,^train.*,train = poor.list," mini.data >poor.data
+timeout 120 mpirun -np 2 "$alone" classifier train poor.data own.cfg -set net.max_batches=40 >out 2>err </dev/null
+check "unreadable images: those of all count" grep -q '^darknet: 5 of 400 images were unreadable so far' err
+check "unreadable images: one line" test "$(grep -c '^darknet: ' err)" = 1
+
 # images that only rank 1 cannot read
 sed 's/valid.list/nothing.list/' mini.data >other.data
 timeout 120 mpirun -np 1 "$alone" classifier train mini.data own.cfg : -np 1 "$alone" classifier train other.data own.cfg >out 2>err </dev/null
