@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli/cli.h"
 #include "core/file.h"
 #include "core/mem.h"
@@ -57,6 +58,10 @@ static int average(struct session *sum, struct session *next, const struct cli *
 {
     int layers;
     const int n = c->narg - 2;
+    if (n == 1 && !access(c->arg[1], F_OK)) /* the mean of one is a copy: hardly what is meant */
+        return fail(e, E_ARG,
+                    "average: %.60s exists, and would be a copy of %.60s: name OUT before the weights",
+                    c->arg[1], c->arg[2]);
     TRY(session_open(sum, c, NULL, c->arg[0], e));
     TRY(session_load(sum, c->arg[2], e));
     if (n > 1) TRY(session_open(next, c, NULL, c->arg[0], e));

@@ -155,6 +155,9 @@ cp mini.cfg kept.cfg
 check "OUT is the cfg" refused 'mini.cfg would be read and written' denormalize mini.cfg 1.weights ./mini.cfg
 check "OUT is WEIGHTS" refused '1.weights would be read and written' partial mini.cfg 1.weights 1.weights 1
 check "OUT is one of WEIGHTS" refused '1.weights would be read and written' average mini.cfg 1.weights 2.weights 1.weights
+cp 2.weights kept.weights
+check "average of one over another: refused" refused '2.weights exists, and would be a copy of 1.weights: name OUT' average mini.cfg 2.weights 1.weights
+check "average of one over another: it is as it was" cmp kept.weights 2.weights
 check "strip into itself" refused 'mini.cfg would be read and written' strip mini.cfg mini.cfg
 check "the cfg is as it was" cmp kept.cfg mini.cfg
 check "no weights" refused 'no such file' reset mini.cfg none x
