@@ -40,6 +40,11 @@ static void print_itra(const struct session *s)
         printf("[itra] lambda %g, pair=%s: %d rows against %d, %.1f against %.1f per class on average\n",
                w.lambda, s2_source_names[w.source], first, second, (double)first / classes,
                (double)second / classes);
+        const int last = net->config.max_batches;
+        if (last && w.every > last)
+            note(&s->notes,
+                 "%s:%d: warning: [itra] every=%d is more than max_batches=%d: it is never applied",
+                 net->cfg->path, net->layer[i].line, w.every, last);
         if (w.conditional) warn_few(s, net->layer[i].line, &w, (double)second / classes);
     }
 }
@@ -79,7 +84,7 @@ static void print_plan(const struct session *s, const char *base)
     if (s->net->mini * n->subdivisions == 1)
         note(&s->notes, "warning: batch=1 is for predictions: raise it (many published cfgs have that of "
                         "training in a comment)");
-    else if (normed < 4 && has_batch_norm(s->net->cfg))
+    else if (normed && normed < 4 && has_batch_norm(s->net->cfg))
         note(&s->notes, "warning: batch norm over %s of %d is noisy: lower subdivisions or raise batch%s",
              normed < s->net->mini ? "shares" : "mini-batches", normed,
              normed < s->net->mini ? ", or set sync_bn=1" : "");

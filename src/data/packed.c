@@ -30,7 +30,7 @@ enum { NCOLLECTIONS = sizeof collections / sizeof collections[0] };
 
 #define EXPECTED                                                                                             \
     "expected the binary version of CIFAR-10 (data_batch_1.bin ... test_batch.bin), CIFAR-100 (train.bin, "  \
-    "test.bin) or STL-10 (train_X.bin, train_y.bin ...)"
+    "test.bin) or STL-10 (train_X.bin, train_y.bin ...), or of an IDX set the file of images itself"
 
 static int is_folder(const char *path)
 {

@@ -9,6 +9,9 @@
 static int unknown_section(const struct net *n, const struct cfg_section *s, struct err *e)
 {
     const char *reason = stock_section(s->name);
+    if (cfg_is_net(s->name))
+        return fail_at(e, E_CFG, n->cfg->path, s->line, "[%s] again: a cfg has one, in line %d", s->name,
+                       n->cfg->section[0].line);
     if (reason) return fail_at(e, E_CFG, n->cfg->path, s->line, "[%s]: %s", s->name, reason);
     return fail_at(e, E_CFG, n->cfg->path, s->line, "unknown section [%.40s]%s (see: darknet help layers)",
                    s->name, text_hint("[", layer_nearest(s->name), "]").text);

@@ -32,6 +32,10 @@ static int read_header(struct file_reader *r, uint64_t *seen, int *transposed, s
 {
     int32_t v[3], seen32;
     TRY(reader_take(r, v, sizeof v, e));
+    if (!memcmp(v, STATE_MAGIC, sizeof STATE_MAGIC))
+        return fail_at(
+            e, E_FORMAT, r->path, 0,
+            "is the state of a training, for -resume; its weights are in BASE_last.weights beside it");
     if (v[0] < 0 || v[1] < 0 || v[0] > 1 << 20 || v[1] > 1 << 20)
         return fail_at(e, E_FORMAT, r->path, 0, "this is not a .weights file (version %d.%d)", v[0], v[1]);
     *transposed = v[0] > 1000 || v[1] > 1000;

@@ -4,6 +4,8 @@
 #include "core/file.h"
 #include "net/model.h"
 
+#define STATE_MAGIC "DNSTATE" /* what a training state begins with */
+
 /* How much of a net a file must hold. */
 enum weights_part {
     WEIGHTS_WHOLE,
@@ -13,8 +15,8 @@ enum weights_part {
 };
 
 /* Reads a .weights file. *layers gets the number of layers that were loaded, from the first on. A file that
- * ends inside a layer or has bytes left is an error, except in the last layer of a BACKBONE. What is left out is noted.
- * On failure the net is unchanged. */
+ * ends inside a layer or has bytes left is an error, except in the last layer of a BACKBONE. What is left out
+ * is noted. On failure the net is unchanged. */
 int weights_load(struct net *, const char *path, enum weights_part, int *layers, struct err *);
 /* Layers 0..upto-1 (n: all), written under a temporary name and renamed. */
 int weights_save(const struct net *, const char *path, int upto, uint64_t seen, struct err *);

@@ -9,7 +9,7 @@
 #include "core/text.h"
 #include "group/group.h"
 
-static const char magic[8] = "DNSTATE";
+static const char magic[8] = STATE_MAGIC;
 enum { VERSION = 4 };
 static const size_t state_limit = (size_t)1 << 40;
 

@@ -133,6 +133,8 @@ edit window.cfg '0,/size=3/s//size=30/;0,/pad=1/s//pad=0/'
 bad_alone "a window larger than the map" "window.cfg:[0-9]+" classifier train mini.data window.cfg
 edit section.cfg 's/^\[avgpool\]/[avgpol]/'
 bad_alone "unknown section" "section.cfg:[0-9]+.*did you mean \[avgpool\]" classifier train mini.data section.cfg
+sed -n '1,/^$/p' good.cfg | cat good.cfg - >twice.cfg
+bad_alone "[net] again" "twice.cfg:[0-9]+: \[net\] again: a cfg has one, in line 1" classifier train mini.data twice.cfg
 edit later.cfg 's/^from=-3/from=6/'
 bad_alone "shortcut from a later layer" "later.cfg:[0-9]+: .*expected one before this layer" classifier train mini.data later.cfg
 edit route0.cfg 's/^\[shortcut\]/[route]/;/^from/d;/^activation=leaky/d'

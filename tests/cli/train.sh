@@ -89,6 +89,8 @@ check "so is a batch of more images than there are" grep -q 'warning: batch=38, 
 sed 's/^max_batches.*/max_batches=2/' plain.cfg >odd.cfg
 "$DARKNET" partial odd.cfg plain/plain_final.weights part.weights 3 >partial.out 2>&1
 check "partial does not speak of burn_in" lacks partial.out burn_in
+run late every.cfg -set net.max_batches=2
+check "a matching loss that is never due is pointed out" grep -q 'every.cfg:[0-9]*: warning: \[itra\] every=3 is more than max_batches=2' late.err
 check "nor of batches does a run without such" lacks plain.err 'warning: batch='
 
 # ---- collapse: nothing is learnt at rate 0, so the CE stays at ln 3 ----

@@ -301,6 +301,8 @@ static void not_weights(void **state)
             "not a .weights file");
     refused(weights_load(t.net, tiny_put("b", "", 0), WEIGHTS_WHOLE, &layers, &e), E_FORMAT, &e, "too short");
     refused(weights_load(t.net, tiny_path("none"), WEIGHTS_WHOLE, &layers, &e), E_FILE, &e, "none");
+    refused(weights_load(t.net, tiny_put("b", STATE_MAGIC "\0\4\0\0\0", 12), WEIGHTS_WHOLE, &layers, &e),
+            E_FORMAT, &e, "is the state of a training, for -resume");
     struct image f = file_of(-1, 2, 0, 1, FLOATS);
     refused(load(&f, 0, &layers, &e), E_FORMAT, &e, "not a .weights file");
     tiny_close(&t);
