@@ -24,14 +24,30 @@ static int check_group(const struct net *n, struct err *e)
     return OK;
 }
 
+/* Once the parameters are declared. stopbackward= one layer too late is easily written. */
+static void note_frozen(const struct net *n)
+{
+    int frozen = 0;
+    for (int i = 0; i < n->n; i++) {
+        if (n->layer[i].learnt && !n->layer[i].frozen) return;
+        frozen |= n->layer[i].learnt > 0;
+    }
+    if (frozen)
+        note(&n->notes, "warning: %s: stopbackward= holds every layer that learns: no weight will change",
+             n->cfg->path);
+}
+
 int step_open(struct step_programs *p, struct net *n, struct err *e)
 {
+    const int first = !p->plain && !p->paired;
     struct program_desc plain = { .rows = n->share.rows, .share = n->share, .train = 1 }, paired = plain;
     paired.paired = 1;
     TRY(check_group(n, e));
-    if (!p->plain && !p->paired) config_note_training(&n->config, n->cfg->path, &n->notes);
+    if (first) config_note_training(&n->config, n->cfg->path, &n->notes);
     if (!p->plain && (!n->pair_loader || n->wants.every > 1)) TRY(program_open(&p->plain, n, &plain, e));
-    return n->pair_loader && !p->paired ? program_open(&p->paired, n, &paired, e) : OK;
+    if (n->pair_loader && !p->paired) TRY(program_open(&p->paired, n, &paired, e));
+    if (first) note_frozen(n);
+    return OK;
 }
 
 int step_connect(struct net *n, struct err *e)

@@ -78,9 +78,26 @@ int input_from_picture(const struct net *net, const struct augment *a, enum view
     return OK;
 }
 
+/* The last layer that is not the loss, where it is a map of `classes` channels; or NULL. */
+static const struct shape *map_of_classes(const struct net *net, int classes)
+{
+    for (int i = net->n - 1; i >= 0; i--) {
+        const struct shape *out = &net->layer[i].out;
+        if (shape_row(*out) != (size_t)net->classes) return NULL;
+        if (out->c == classes && out->h * out->w > 1) return out;
+    }
+    return NULL;
+}
+
 int data_fits_net(const struct data_file *d, const struct net *net, struct err *e)
 {
     if (d->classes == net->classes) return OK;
+    const struct shape *map = map_of_classes(net, d->classes);
+    if (map)
+        return fail(
+            e, E_CFG,
+            "the net of %.150s ends in %d outputs for each of %d x %d pixels: put [avgpool] before [softmax]",
+            net->cfg->path, map->c, map->w, map->h);
     return fail(e, E_CFG,
                 "%.150s says classes=%d, but the net of %.150s has %d outputs: correct classes=, or set "
                 "filters= or output= of its last layer to %d",

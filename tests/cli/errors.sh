@@ -176,6 +176,8 @@ bad "a batch that exceeds the memory there is" "needs [0-9]+ MiB .* are free" cl
 
 # ---- data ----
 edit outputs.cfg 's/^output=3/output=4/'
+edit pixels.cfg '/^\[connected\]/,/^$/d;/^\[avgpool\]/d;s/^\[softmax\]/[convolutional]\nfilters=3\nactivation=linear\n\n&/'
+bad "a map of classes" "pixels.cfg ends in 3 outputs for each of 8 x 8 pixels: put \[avgpool\]" classifier train mini.data pixels.cfg
 bad "outputs against classes" "classes=3.*4 outputs.*output=" classifier train mini.data outputs.cfg
 bad "outputs against classes: valid" "classes=3.*4 outputs" classifier valid mini.data outputs.cfg good.weights
 bad "outputs against classes: predict" "classes=3.*4 outputs" classifier predict mini.data outputs.cfg good.weights x.ppm
