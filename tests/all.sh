@@ -41,15 +41,15 @@ if [ "${1:-}" = onednn ]; then
     variant=build/float-onednn
     export DARKNET=$PWD/$variant/darknet BUILD=$variant
     unset GPU_HOST
-    exec tests/run.sh $(programs $variant backends layers faults train | grep -v gradient) $variant/tests/torch/replay \
+    exec tests/run.sh $(programs $variant backends layers faults train | grep -vE 'gradient|layers/replay') $variant/tests/torch/replay \
         tests/golden/run.sh tests/cli/train.sh tests/cli/predict.sh tests/cli/reproduce.sh tests/cli/features.sh tests/api/library.sh
 fi
 
-# Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host (backends/ and layers/parity by
-# device/dry.sh); gradients in double, which resolves their differences; the lock-free parts of the loader under the thread
-# sanitizer; the rest as users build it.
+# Units, faults and layers run under sanitizers, and so do the GPU's kernels on the host (backends/, layers/parity and, for
+# only a GPU records its steps, layers/replay by device/dry.sh); gradients in double, which resolves their differences; the
+# lock-free parts of the loader under the thread sanitizer; the rest as users build it.
 exec tests/run.sh \
-    $(programs $san unit backends ref layers faults train | grep -vE 'gradient|train/cfgs') $san/tests/fuzz/replay \
+    $(programs $san unit backends ref layers faults train | grep -vE 'gradient|layers/replay|train/cfgs') $san/tests/fuzz/replay \
     $double/tests/layers/gradient $(programs $double ref) $double/tests/unit/match $double/tests/unit/itra_edge \
     $tsan/tests/unit/loader \
     $(for v in $turbojpeg $opencv; do for t in image decoders; do echo $v/tests/unit/$t; done; done) \

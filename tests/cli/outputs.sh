@@ -36,7 +36,7 @@ for flag in "-errors img/0_ant.ppm" "-errors img/own.png" "-confusion img/own.pn
 done
 check "strip over weights" refuses 'w.weights: exists and is not a cfg' strip mini.cfg w.weights
 check "partial over a picture" refuses 'img/own.png: exists and is not a .weights' partial mini.cfg w.weights img/own.png 1
-check "average over a cfg" refuses 'is not a .weights|read and written' average mini.cfg img/0_ant.ppm w.weights
+check "average over a picture" refuses 'is not a .weights|read and written' average mini.cfg img/0_ant.ppm w.weights w.weights
 check "visualize over a picture" refuses 'is not a picture of this program' visualize mini.cfg w.weights img/own.png
 check "features over a picture" sh -c "cp img/own.png x.npy; ! '$DARKNET' classifier features mini.data mini.cfg w.weights -out x.npy >out 2>err &&
     grep -q 'x.npy: exists and is not a NumPy array' err && cmp x.npy img/own.png"
