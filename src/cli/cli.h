@@ -133,7 +133,7 @@ struct session {
     const struct cli *cli;
     struct console console;
     struct notes notes;
-    struct group *group; /* of processes that train together; set before session_open, or NULL */
+    struct group *group; /* of processes that do it together; set before session_open, or NULL */
     struct backend *be;
     struct net *net;
     struct data_file *data;  /* NULL without a data file */
@@ -147,6 +147,10 @@ struct session {
  * session_close also after a failure. */
 int session_open(struct session *, const struct cli *, const char *data, const char *cfg, struct err *);
 void session_close(struct session *);
+/* Runs a command that processes started together share, connected in s->group, and closes the session, which
+ * run(ctx) opens. On a failure of all, rank 0 returns it. */
+int session_share(struct session *, int (*run)(void *ctx, const struct cli *, struct err *), void *ctx,
+                  const struct cli *, struct err *);
 /* Opens a program for the inference of one image and loads these weights: program_refresh before it runs. */
 int session_load(struct session *, const char *weights, struct err *);
 /* Opens `train` or `valid`, and looks whether the images of a list are there. */

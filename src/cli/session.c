@@ -112,6 +112,20 @@ int session_load(struct session *s, const char *weights, struct err *e)
     return weights_load(s->net, weights, WEIGHTS_WHOLE, &layers, e);
 }
 
+int session_share(struct session *s, int (*run)(void *ctx, const struct cli *, struct err *), void *ctx,
+                  const struct cli *c, struct err *e)
+{
+    TRY(group_open(&s->group, &stop_signal, e));
+    struct group *group = s->group;
+    int rc = run(ctx, c, e);
+    if (group) stop_on_signals(); /* mpirun ends the others once one has failed, and rank 0 is to say why */
+    session_close(s);
+    /* Rank 0 says why, and mpirun would end it before it has, if another failed first. */
+    if (rc < 0 && !group_leads(group) && !group_is_abandoned(group)) rc = OK;
+    group_close(group);
+    return rc;
+}
+
 /* A mini-batch as in training, or, of a cfg that says batch=1, of more images, but not of more than there
  * are; half of it as often as it takes to fit the memory. */
 static int open_largest(struct session *s, int features, struct err *e)

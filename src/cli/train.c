@@ -254,8 +254,9 @@ static int prepare(struct session *s, const struct cli *c, char *base, struct er
     return output_check(e);
 }
 
-static int train(struct session *s, const struct cli *c, struct err *e)
+static int train(void *ctx, const struct cli *c, struct err *e)
 {
+    struct session *s = ctx;
     char base[NAME_MAX + 1];
     struct console here = { 0 };
     const struct notes elsewhere = console_notes(&here); /* of a process that says nothing else */
@@ -291,13 +292,5 @@ int cli_train(const struct cli *c, struct err *e)
 {
     struct session s = { 0 };
     output_optional();
-    TRY(group_open(&s.group, &stop_signal, e));
-    struct group *group = s.group;
-    int rc = train(&s, c, e);
-    if (group) stop_on_signals(); /* mpirun ends the others once one has failed, and rank 0 is to say why */
-    session_close(&s);
-    /* Rank 0 says why, and mpirun would end it before it has, if another failed first. */
-    if (rc < 0 && !group_leads(group) && !group_is_abandoned(group)) rc = OK;
-    group_close(group);
-    return rc;
+    return session_share(&s, train, &s, c, e);
 }

@@ -12,6 +12,8 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/image.h"
+#include "group/group.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 enum { NO_ANSWER = -1 };
@@ -25,9 +27,13 @@ struct validation {
     int top;
     int seen, right1, rightk; /* images so far */
     int views;                /* of each image, whose probabilities are averaged */
-    float *sum;               /* of the probabilities so far: images x classes; NULL with one view. NaN in the
-                               * first place: the image cannot be read */
-    int *readable;            /* with several views: these images */
+    struct kept {
+        float *view, *sum; /* the probabilities of a view, in the order of its images, of which this process
+                            * has had `at`; their mean over the views so far, by image: images x classes. NaN
+                            * in the first place: the image cannot be read */
+        size_t at;
+        int *readable; /* these images */
+    } kept;            /* of several views or processes; else the images count as they come */
     struct tally *tally;      /* by class */
     struct file csv;
     uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
@@ -90,59 +96,91 @@ static int count_image(void *ctx, int sample, int label, const float *p, int cla
     return output_check(e);
 }
 
-static int add_view(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
+static int keep_answer(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
 {
-    struct validation *v = ctx;
-    float *sum = v->sum + (size_t)sample * (size_t)classes;
-    (void)label, (void)e;
-    if (!p) sum[0] = NAN;
-    for (int k = 0; p && k < classes; k++) sum[k] += p[k] / (float)v->views;
+    struct kept *k = &((struct validation *)ctx)->kept;
+    float *row = k->view + k->at++ * (size_t)classes;
+    (void)sample, (void)label, (void)e;
+    if (p)
+        memcpy(row, p, (size_t)classes * sizeof *row);
+    else
+        row[0] = NAN;
     return OK;
 }
 
 /* NULL: it cannot be read. */
 static const float *answer_to(const struct validation *v, int sample)
 {
-    const float *p = v->sum + (size_t)sample * (size_t)v->s.valid->classes;
+    const float *p = v->kept.sum + (size_t)sample * (size_t)v->s.valid->classes;
     return isnan(p[0]) ? NULL : p;
 }
 
-/* An image that cannot be read is named once, not with each view. */
-static void keep_readable(const struct validation *v, struct eval_options *o)
+/* Adds a view that o was for. An image that cannot be read is named once, not with each view. */
+static void add_view(struct validation *v, struct eval_options *o)
 {
-    o->only = v->readable;
+    const size_t classes = (size_t)v->s.valid->classes;
+    const int n = o->only_n;
     o->only_n = 0;
-    for (int i = 0; i < v->s.valid->n; i++)
-        if (answer_to(v, i)) v->readable[o->only_n++] = i;
+    for (int i = 0; i < n; i++) {
+        const int sample = o->only[i];
+        const float *from = v->kept.view + (size_t)i * classes;
+        float *to = v->kept.sum + (size_t)sample * classes;
+        for (size_t k = 0; k < classes; k++) to[k] += from[k] / (float)v->views;
+        if (answer_to(v, sample)) v->kept.readable[o->only_n++] = sample;
+    }
 }
 
-/* Does with the mean of several views what evaluate does with one. */
+static int evaluate_view(struct validation *v, struct eval_options *o, struct valid_line *l, struct err *e)
+{
+    const size_t classes = (size_t)v->s.valid->classes;
+    v->kept.at = (size_t)group_share(o->group, o->only_n).first;
+    int rc = evaluate(v->s.net, v->s.program, v->s.valid, o, l, e);
+    TRY(group_agree(o->group, rc, e));
+    rc = group_gather(o->group, v->kept.view, o->only_n, classes * sizeof *v->kept.view);
+    if (rc) return fail(e, rc, "validation: %s", err_text(rc));
+    add_view(v, o);
+    return OK;
+}
+
+static int open_kept(struct kept *k, const struct dataset *d, struct err *e)
+{
+    const size_t n = (size_t)d->n, row = (size_t)d->classes * sizeof *k->sum;
+    k->view = mem_alloc(n, row);
+    k->sum = mem_alloc(n, row);
+    k->readable = mem_alloc(n, sizeof *k->readable);
+    if (!k->view || !k->sum || !k->readable)
+        return fail(e, E_MEM, "no memory for the answers to %d images", d->n);
+    for (int i = 0; i < d->n; i++) k->readable[i] = i;
+    return OK;
+}
+
+/* Does with the mean of several views, and with what several processes have found, what evaluate does. */
 static int evaluate_views(struct validation *v, struct eval_options *o, struct valid_line *l, struct err *e)
 {
     const struct dataset *d = v->s.valid;
-    const size_t classes = (size_t)d->classes;
     double seconds = 0, ce = 0;
-    v->sum = mem_alloc((size_t)d->n, classes * sizeof *v->sum);
-    v->readable = mem_alloc((size_t)d->n, sizeof *v->readable);
-    if (!v->sum || !v->readable) return fail(e, E_MEM, "no memory for the answers to %d images", d->n);
-    o->per_image = add_view;
+    TRY(group_agree(o->group, open_kept(&v->kept, d, e), e));
+    o->per_image = keep_answer;
+    o->only = v->kept.readable;
+    o->only_n = d->n;
     for (int i = 0; i < v->views; i++, o->view++) {
-        TRY(evaluate(v->s.net, v->s.program, d, o, l, e));
+        TRY(evaluate_view(v, o, l, e));
         seconds += l->seconds;
-        keep_readable(v, o);
     }
+    if (!group_leads(o->group)) return OK;
     for (int i = 0; i < d->n; i++) {
         const float *p = answer_to(v, i);
         if (p) ce -= log(fmax((double)p[d->label[i]], FLT_MIN));
         TRY(count_image(v, i, d->label[i], p, d->classes, e));
     }
+    l->seconds = seconds;
+    if (v->views == 1) return OK;
     l->top1 = (double)v->right1 / d->n;
     l->topk = (double)v->rightk / d->n;
     l->images = v->seen;
     l->unreadable = v->no_answers;
     l->ce = ce / (d->n - l->unreadable);
     l->compactness = -1; /* it would be of one view only */
-    l->seconds = seconds;
     return OK;
 }
 
@@ -312,57 +350,78 @@ static int check_files(const struct cli *c, struct err *e)
     return file_probe(c->errors, e);
 }
 
-static int validate(struct validation *v, const struct cli *c, struct err *e)
+static int prepare(struct validation *v, const struct cli *c, struct err *e)
+{
+    if (group_leads(v->s.group)) TRY(check_files(c, e));
+    TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
+    TRY(session_load_valid(&v->s, v->s.net->feature + 1, e));
+    v->top = session_top(&v->s);
+    return open_counts(v, e);
+}
+
+static void print_way(const struct validation *v, const struct way *x)
 {
     enum { SMALL = 100 }; /* pixels of a side, about three times VIEW_MARGIN */
-    struct valid_line l = { 0 };
-    const struct way *x = ways;
-    while (strcmp(x->command, c->command->name)) x++;
-    v->views = x->views;
-    TRY(check_files(c, e));
-    TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
-    struct net *net = v->s.net;
-    TRY(session_load_valid(&v->s, net->feature + 1, e));
-    TRY(open_counts(v, e));
-    v->top = session_top(&v->s);
-    struct eval_options o = { .workers = session_workers(&v->s),
-                              .top = v->top,
-                              .view = x->view,
-                              .seed = c->seed,
-                              .per_image = count_image,
-                              .ctx = v };
+    const struct net_config *n = &v->s.net->config;
     printf("preprocessing: %s of each image, resized to %dx%d\n",
-           x->view == VIEW_CENTER && net->config.letter_box ? "a letterbox" : x->words, net->config.width,
-           net->config.height);
-    const int side = net->config.width < net->config.height ? net->config.width : net->config.height;
-    if (v->views > 1 && side < SMALL)
+           x->view == VIEW_CENTER && n->letter_box ? "a letterbox" : x->words, n->width, n->height);
+    if (v->views > 1 && (n->width < SMALL || n->height < SMALL))
         note(&v->s.notes,
              "%s cuts %dx%d pixels out of images stretched to %d pixels more each way: below about %d pixels "
              "little is left of them, and valid tells more",
-             c->command->name, net->config.width, net->config.height, VIEW_MARGIN, SMALL);
-    if (v->views > 1)
-        TRY(evaluate_views(v, &o, &l, e));
-    else
-        TRY(evaluate(net, v->s.program, v->s.valid, &o, &l, e));
+             x->command, n->width, n->height, VIEW_MARGIN, SMALL);
+}
+
+static int report(struct validation *v, const struct valid_line *l, const struct cli *c, struct err *e)
+{
     print_table(v);
-    print_summary(&l);
+    print_summary(l);
     if (c->confusion)
         TRY(ends_in_png(c->confusion) ? draw_confusion(v, c->confusion, e)
                                       : write_confusion(v, c->confusion, e));
     return c->errors ? write_mistakes(v, c->errors, e) : OK;
 }
 
+static int validate(void *ctx, const struct cli *c, struct err *e)
+{
+    struct validation *v = ctx;
+    struct console here = { 0 };
+    const struct notes elsewhere = console_notes(&here); /* of a process that says nothing else */
+    struct valid_line l = { 0 };
+    const struct way *x = ways;
+    while (strcmp(x->command, c->command->name)) x++;
+    v->views = x->views;
+    struct group *group = v->s.group;
+    const int leads = group_leads(group);
+    TRY(group_agree(group, prepare(v, c, e), e));
+    if (group) TRY(check_equal(v->s.net, v->s.data, v->s.valid, &(struct progress){ 0 }, e));
+    if (leads) print_way(v, x);
+    struct eval_options o = { .workers = session_workers(&v->s),
+                              .top = v->top,
+                              .view = x->view,
+                              .seed = c->seed,
+                              .notes = leads ? NULL : &elsewhere,
+                              .group = group,
+                              .per_image = count_image,
+                              .ctx = v };
+    if (group || v->views > 1)
+        TRY(evaluate_views(v, &o, &l, e));
+    else
+        TRY(evaluate(v->s.net, v->s.program, v->s.valid, &o, &l, e));
+    return leads ? report(v, &l, c, e) : OK;
+}
+
 int cli_valid(const struct cli *c, struct err *e)
 {
     struct validation v = { 0 };
-    int rc = validate(&v, c, e);
+    int rc = session_share(&v.s, validate, &v, c, e);
     file_abort(&v.csv);
-    mem_free(v.sum);
-    mem_free(v.readable);
+    mem_free(v.kept.view);
+    mem_free(v.kept.sum);
+    mem_free(v.kept.readable);
     mem_free(v.mistake);
     mem_free(v.confusion);
     mem_free(v.no_answer);
     mem_free(v.tally);
-    session_close(&v.s);
     return rc;
 }

@@ -133,6 +133,19 @@ static uint64_t hash_position(const struct net *net, const struct progress *p)
     return hash_bytes(hash, &net->ce_average, sizeof net->ce_average);
 }
 
+/* As they are packed, where they are. `bytes` has room for them. */
+static int hash_param(const struct param *p, void *bytes, uint64_t *hash, struct err *e)
+{
+    if (!p->w) {
+        *hash = hash_bytes(*hash, p->host, p->count * sizeof *p->host);
+        return OK;
+    }
+    struct backend *be = p->net->be;
+    TRY(param_explain(p, be->ops->download(be, bytes, p->w, p->bytes), e));
+    *hash = hash_bytes(*hash, bytes, p->bytes);
+    return OK;
+}
+
 static int hash_params(const struct net *net, uint64_t *hash, struct err *e)
 {
     size_t most = 0;
@@ -140,11 +153,7 @@ static int hash_params(const struct net *net, uint64_t *hash, struct err *e)
     void *bytes = mem_alloc(most, 1);
     int rc = bytes ? OK : net_no_memory(net, e);
     *hash = hash_seed;
-    for (int i = 0; i < net->nparam && !rc; i++) {
-        const struct param *p = net->param[i];
-        rc = param_explain(p, net->be->ops->download(net->be, bytes, p->w, p->bytes), e);
-        if (!rc) *hash = hash_bytes(*hash, bytes, p->bytes);
-    }
+    for (int i = 0; i < net->nparam && !rc; i++) rc = hash_param(net->param[i], bytes, hash, e);
     mem_free(bytes);
     return rc;
 }

@@ -83,6 +83,34 @@ check "validation: all images" grep -q '^validation .* 6 images' out
 "$alone" classifier valid mini.data own.cfg backup/own_last.weights >valid.out 2>err
 check "validation: that of one process" test "$(sed -n 's/^validation 20, .*CE \([0-9.]*\),.*/\1/p' out)" = "$(sed -n 's/.*CE[ =:]*\([0-9.]*\).*/\1/p' valid.out | tail -n 1)"
 
+# classifier valid by several processes: the lines and files of one, also of images that cannot be read.
+printf 'P6\n8 8\n255\n' >img/cut_bee.ppm
+{ cat all.list; echo "$work/img/cut_bee.ppm"; } >more.list
+sed "s,$work/valid.list,$work/more.list," mini.data >more.data
+validated() { grep -v '^[0-9]* images' out; sed -n 's/, [0-9.]* seconds.*//p' out; cat right.csv wrong.csv; sort err; }
+for command in valid valid10; do
+    "$alone" classifier $command more.data own.cfg backup/own_last.weights -v -confusion right.csv -errors wrong.csv >out 2>err
+    check "$command by one process: the cut one" grep -q ', 1 unreadable' out
+    validated >one.valid
+    for ranks in 2 3 30; do
+        timeout 120 mpirun -np $ranks "$alone" classifier $command more.data own.cfg backup/own_last.weights -v -threads 1 \
+            -confusion right.csv -errors wrong.csv >out 2>err </dev/null
+        check "$command by $ranks processes: status" test $? = 0
+        check "$command by $ranks processes: what one says" near 30 2e-6 one.valid <(validated)
+    done
+done
+cat >other.sh <<END
+[ "\$OMPI_COMM_WORLD_RANK" = 0 ] || set -- "\${@//_last/_first}"
+exec "\$@"
+END
+cp backup/own_last.weights backup/own_first.weights
+printf x | dd of=backup/own_first.weights bs=1 seek=100 conv=notrunc status=none
+timeout 120 mpirun -np 2 bash other.sh "$alone" classifier valid mini.data own.cfg backup/own_last.weights >out 2>err </dev/null
+check "valid, other weights elsewhere: refused" grep -q '^darknet: rank 1: the weights are not those of rank 0' err
+timeout 120 mpirun -np 2 "$alone" classifier valid mini.data own.cfg backup/none.weights >out 2>err </dev/null
+check "valid, no weights: status" test $? != 0
+check "valid, no weights: one line" test "$(grep -c '^darknet: .*none.weights' err)" = 1
+
 # Stopped in between, where nothing was due, and resumed: as if nothing had happened.
 train 2 "$alone" own.cfg -threads 1 -set net.valid_every=0
 cp backup/own_final.weights a.weights
