@@ -15,6 +15,7 @@
 # make golden-torch whole nets against PyTorch, in full
 # make fuzz         the fuzzers, a minute each                    make lint          rules a compiler does not check
 #
+# Other options: WERROR=1, warnings are errors; V=1, commands are shown.
 # Variants never mix: objects live in build/<variant>/. Within a variant other flags or other sources rebuild what they must.
 
 GPU    ?= 0
@@ -28,6 +29,7 @@ DEBUG  ?= 0
 SAN    ?=
 WERROR ?= 0
 COVERAGE ?= 0
+V      ?= 0
 OPENCV ?= 0
 TURBOJPEG ?= 0
 MPI ?= 0
@@ -125,7 +127,10 @@ NVCC_FLAGS   := -std=c++17 -arch=$(CUDA_ARCH) -O2 -lineinfo $(call on,WERROR,-We
 LDLIBS := $(call on,GPU,$(NCCL_LIBS) $(CUDA_LIBS)) $(call on,ONEDNN,$(ONEDNN_DIRS:%=-L%) $(ONEDNN_DIRS:%=-Wl$(comma)-rpath$(comma)%) -ldnnl) \
           $(call on,TURBOJPEG,-lturbojpeg) $(call on,OPENCV,-lopencv_videoio -lopencv_imgcodecs -lopencv_core -lstdc++) \
           $(MPI_LIBS) -lz -lm -pthread -fopenmp $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-link    = $(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
+# A line for each file; with V=1, the command.
+quiet   = $(if $(filter 1,$(V)),,@)
+say     = $(if $(quiet),@printf '%-4s %s\n' $(1) $@ && )
+link    = $(call say,link)$(CC) -o $@ $(filter %.o,$^) $(LDLIBS)
 
 all: darknet
 
@@ -158,14 +163,14 @@ $(B)/$(LIB).o: $(LIB_OBJ)
 $(B)/darknet-compat.o: $(COMPAT_OBJ)
 PARTS   := $(addprefix $(B)/,$(LIB).o darknet-compat.o)
 $(PARTS): $(B)/link.flags
-	$(CC) -r -nostdlib -Wl,--force-group-allocation -o $@ $(filter %.o,$^)
-	$(OBJCOPY) --localize-hidden -w --localize-symbol='_Z*' $@
+	$(call say,link)$(CC) -r -nostdlib -Wl,--force-group-allocation -o $@ $(filter %.o,$^)
+	$(quiet)$(OBJCOPY) --localize-hidden -w --localize-symbol='_Z*' $@
 $(B)/$(LIB).a: $(PARTS)
-	rm -f $@
-	$(AR) rcs $@ $^
+	@rm -f $@
+	$(call say,ar)$(AR) rcs $@ $^
 # Names such as make_image are those of other libraries, too: calls within this one stay in it.
 $(B)/$(LIB).so.$(VERSION): $(PARTS) $(B)/link.flags
-	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -o $@ $(PARTS) $(LDLIBS)
+	$(call say,link)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -o $@ $(PARTS) $(LDLIBS)
 $(B)/$(SONAME) $(B)/$(LIB).so: $(B)/$(LIB).so.$(VERSION)
 	ln -sf $(<F) $@
 
@@ -210,20 +215,20 @@ $(B)/headers: $(B)/compile.flags $(TOOLKIT)
 
 $(B)/%.o: %.c $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,cc)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(B)/%.o: %.cpp $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
+	$(call say,c++)$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 ifeq ($(GPU),1)
 $(filter $(B)/src/backend/cuda/%,$(LIB_OBJ)): $(B)/toolkit.flags
 $(B)/src/backend/cuda/%.o: ALL_CFLAGS += $(CUDA_INCLUDE)
 $(B)/%.cu.o: %.cu | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -MF $(@:.o=.d) -c -o $@ $<
+	$(call say,nvcc)$(NVCC) $(NVCC_FLAGS) -MF $(@:.o=.d) -c -o $@ $<
 else
 $(B)/%.cu.o: %.cu $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_KERNELFLAGS) -c -o $@ -x c++ $<
+	$(call say,c++)$(CXX) $(ALL_KERNELFLAGS) -c -o $@ -x c++ $<
 endif
 $(B)/src/backend/cuda/sum.o: ALL_CFLAGS += $(NCCL_INCLUDE)
 $(B)/src/group/mpi.o $(B)/tests/shim/nccl.o: ALL_CFLAGS += $(MPI_INCLUDE)
@@ -290,7 +295,7 @@ $(B)/tests/faults/memory: LDLIBS += -Wl,--wrap=mem_alloc,--wrap=mem_text,--wrap=
 $(B)/plain/%.o: ALL_CFLAGS += -Itests -Itests/device
 $(B)/plain/%.o: tests/%.c $(B)/compile.flags | $(B)/headers $(REGISTRIES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,cc)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(OPS:%=$(B)/plain/%): $(B)/plain/rig/rig.o $(B)/plain/rig/against_ref.o
 $(B)/plain/%: $(B)/plain/%.o $(B)/plain/device/cmocka.o $(LIB_OBJ) $(B)/link.flags
 	$(link)

@@ -30,7 +30,7 @@ echo 'int a(void);' >src/core/a.h
 printf '#include "core/a.h"\nint a(void) { return 1; }\n' >src/core/a.c
 echo 'int c(void); int c(void) { return 1; }' >src/compat/c.c
 
-build() { make ONEDNN=0 "$@"; }
+build() { make ONEDNN=0 V=1 "$@"; }
 does() { # does NUMBER WORDS [ARGUMENT]...: so many commands of the build have the words
     local number=$1 words=$2
     shift 2
@@ -51,10 +51,11 @@ check "WERROR=1 compiles everything" does 2 ' -Werror .* -c ' WERROR=1
 check "another compiler too" does 2 '^gcc .* -c ' CC=gcc WERROR=1
 check "other LDFLAGS compile nothing" does 0 ' -c ' CC=gcc WERROR=1 LDFLAGS=-Wl,-O1
 check "they link" does 1 '^gcc -o .*-Wl,-O2' CC=gcc WERROR=1 LDFLAGS=-Wl,-O2
-check "nvcc's warnings are errors, too" grep -q -- '-Werror all-warnings' <(make -n GPU=1 ONEDNN=0 WERROR=1)
-check "but nobody's who does not ask for it" grep -qv -- '-Werror' <(make -n GPU=1 ONEDNN=0 | grep -- ' -lineinfo ')
+check "nvcc's warnings are errors, too" grep -q -- '-Werror all-warnings' <(build -n GPU=1 WERROR=1)
+check "but nobody's who does not ask for it" grep -qv -- '-Werror' <(build -n GPU=1 | grep -- ' -lineinfo ')
 check "variants have their own" does 2 ' -c ' DEBUG=1
 check "plain again" does 2 ' -c '
+check "without V=1, a line for each file" eval 'rm -r build && make ONEDNN=0 >log && [ "$(grep -cE "^(cc  |link) build/" log)" = "$(wc -l <log)" ]'
 
 sed 's/a(void)/b(void)/; s/1/2/' src/core/a.c >src/core/b.c
 sed -i 's/$/ int b(void);/' src/core/a.h
