@@ -89,6 +89,10 @@ run again 2 mode.cfg -gpus 2,0
 check "once more, on other GPUs: the same bytes" same two again
 check "each process has its GPU" grep -q '^seed 1, device cuda:2 ' again.out
 check "validation: all images" grep -q '^validation .* 20 images' again.out
+validated() { # validated START...: the lines of classifier valid
+    timeout -s KILL 60 "$@" "$DARKNET" classifier valid two.data mode.cfg two/mode_final.weights -v -threads 1 </dev/null | sed 's/, [0-9.]* seconds$//'
+}
+check "validation by its command, on two GPUs" near 50 2e-6 <(validated env) <(validated mpirun -np 2)
 run one_made 0 mode.cfg -set net.exposure=1.5
 run two_made 2 mode.cfg -set net.exposure=1.5
 check "images that do not stay on the device" apart_at_most one_made two_made 1e-6
