@@ -124,6 +124,7 @@ struct console {
 /* Whether a progress line is due: on a terminal, .1 seconds of `clock` after the one before. Then the caller
  * prints it and calls console_end. */
 int console_begin(struct console *, double clock);
+void print_eta(double seconds); /* at the end of such a line */
 void console_end(void);
 void console_clear(struct console *);
 struct notes console_notes(struct console *); /* lines on stderr */

@@ -70,6 +70,12 @@ void console_end(void)
     fflush(stdout);
 }
 
+void print_eta(double seconds)
+{
+    const long s = (long)(seconds + .5);
+    printf(", ETA %ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+}
+
 void console_clear(struct console *c)
 {
     if (!c->line_open) return;

@@ -141,13 +141,12 @@ static void print_iteration(const struct train_line *l, int itra)
 
 static void print_progress(const struct train_line *l, int itra, int max_batches)
 {
-    long eta = (long)(l->eta_seconds + .5);
     printf("%llu", (unsigned long long)l->iteration);
     if (max_batches) printf("/%d", max_batches);
     printf(", epoch %.2f: CE %.4f", l->epoch, l->ce_smooth);
     if (itra) printf(", match %.4f", l->match);
     printf(", rate %g, %.0f images/s", l->rate, l->images_per_second);
-    if (l->eta_seconds >= 0) printf(", ETA %ld:%02ld:%02ld", eta / 3600, eta / 60 % 60, eta % 60);
+    if (l->eta_seconds >= 0) print_eta(l->eta_seconds);
     console_end();
 }
 

@@ -9,6 +9,7 @@
 #include "cli/canvas.h"
 #include "cli/cli.h"
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/image.h"
@@ -27,14 +28,16 @@ struct validation {
     int top;
     int seen, right1, rightk; /* images so far */
     int views;                /* of each image, whose probabilities are averaged */
+    int ran;                  /* through the net, with each view, since */
+    double start;
     struct kept {
         float *view, *sum; /* the probabilities of a view, in the order of its images, of which this process
                             * has had `at`; their mean over the views so far, by image: images x classes. NaN
                             * in the first place: the image cannot be read */
         size_t at;
-        int *readable; /* these images */
-    } kept;            /* of several views or processes; else the images count as they come */
-    struct tally *tally;      /* by class */
+        int *readable;   /* these images */
+    } kept;              /* of several views or processes; else the images count as they come */
+    struct tally *tally; /* by class */
     struct file csv;
     uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
     uint64_t *no_answer; /* by class: images that cannot be read; with `confusion` */
@@ -80,9 +83,9 @@ static int count_answer(struct validation *v, int sample, int label, const float
     return rank ? add_mistake(v, &(struct mistake){ sample, label, answer, p[answer], p[label] }, e) : OK;
 }
 
-static int count_image(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
+static int count_image(struct validation *v, int sample, int label, const float *p, int classes,
+                       struct err *e)
 {
-    struct validation *v = ctx;
     v->seen++;
     if (p) {
         TRY(count_answer(v, sample, label, p, classes, e));
@@ -96,11 +99,30 @@ static int count_image(void *ctx, int sample, int label, const float *p, int cla
     return output_check(e);
 }
 
+/* An image has been through the net. */
+static void show_progress(struct validation *v)
+{
+    const int n = v->s.valid->n, rest = v->views * n - ++v->ran;
+    const double clock = wall_clock();
+    if (v->s.cli->verbose || v->ran % n % program_rows(v->s.program)) return; /* not a whole mini-batch */
+    if (!console_begin(&v->s.console, clock)) return;
+    printf("%d/%d images", v->ran / v->views, n);
+    print_eta((clock - v->start) / v->ran * rest);
+    console_end();
+}
+
+static int see_image(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
+{
+    show_progress(ctx);
+    return count_image(ctx, sample, label, p, classes, e);
+}
+
 static int keep_answer(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
 {
-    struct kept *k = &((struct validation *)ctx)->kept;
-    float *row = k->view + k->at++ * (size_t)classes;
+    struct validation *v = ctx;
+    float *row = v->kept.view + v->kept.at++ * (size_t)classes;
     (void)sample, (void)label, (void)e;
+    show_progress(v);
     if (p)
         memcpy(row, p, (size_t)classes * sizeof *row);
     else
@@ -374,6 +396,7 @@ static void print_way(const struct validation *v, const struct way *x)
 
 static int report(struct validation *v, const struct valid_line *l, const struct cli *c, struct err *e)
 {
+    console_clear(&v->s.console);
     print_table(v);
     print_summary(l);
     if (c->confusion)
@@ -396,13 +419,14 @@ static int validate(void *ctx, const struct cli *c, struct err *e)
     TRY(group_agree(group, prepare(v, c, e), e));
     if (group) TRY(check_equal(v->s.net, v->s.data, v->s.valid, &(struct progress){ 0 }, e));
     if (leads) print_way(v, x);
+    v->start = wall_clock();
     struct eval_options o = { .workers = session_workers(&v->s),
                               .top = v->top,
                               .view = x->view,
                               .seed = c->seed,
                               .notes = leads ? NULL : &elsewhere,
                               .group = group,
-                              .per_image = count_image,
+                              .per_image = see_image,
                               .ctx = v };
     if (group || v->views > 1)
         TRY(evaluate_views(v, &o, &l, e));
@@ -415,6 +439,7 @@ int cli_valid(const struct cli *c, struct err *e)
 {
     struct validation v = { 0 };
     int rc = session_share(&v.s, validate, &v, c, e);
+    console_clear(&v.s.console);
     file_abort(&v.csv);
     mem_free(v.kept.view);
     mem_free(v.kept.sum);
