@@ -46,6 +46,7 @@ static void print_skipped(const struct folder *f)
         [SKIPPED_LOOPS] = "links to a folder that holds them",
         [SKIPPED_EMPTY] = "empty folders",
         [SKIPPED_SPECIAL] = "pipes, sockets or devices",
+        [SKIPPED_FOREIGN] = "WebP and TIFF images for builds with OPENCV=1",
         [SKIPPED_OTHER] = "not named like images",
     };
     const char *between = "left out: ";

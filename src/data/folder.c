@@ -165,6 +165,13 @@ static void choose(struct folder *f, double fraction, uint64_t seed)
     for (int i = 0; i < f->n; i++) f->image[i].key = 0;
 }
 
+/* What images are, for those who have none: of other kinds, perhaps. */
+static const char *kinds(const struct folder *f)
+{
+    return f->skipped[SKIPPED_FOREIGN] ? "jpg, png, ...; WebP and TIFF need a build with OPENCV=1"
+                                       : "jpg, png, ...";
+}
+
 /* A class may lack validation images, but not all of them, and no training images. */
 static int count(struct folder *f, const struct notes *notes, struct err *e)
 {
@@ -177,8 +184,8 @@ static int count(struct folder *f, const struct notes *notes, struct err *e)
     for (int k = 0; k < f->classes; k++) {
         if (!f->count[0][k])
             return fail_at(e, E_FORMAT, f->root, 0,
-                           "class folder %.60s has no images (jpg, png, ...): put some in, or move it away",
-                           f->name[k]);
+                           "class folder %.60s has no images (%s): put some in, or move it away", f->name[k],
+                           kinds(f));
     }
     if (!some)
         return fail_at(e, E_FORMAT, f->root, 0,
@@ -241,8 +248,9 @@ int folder_images(const char *path, char ***image, int *n, struct err *e)
         (*image)[(*n)++] = f->image[i].path;
         f->image[i].path = NULL;
     }
+    if (!rc && !*n) rc = fail_at(e, E_FILE, path, 0, "is a folder without images (%s)", kinds(f));
     folder_free(f);
-    return rc || *n ? rc : fail_at(e, E_FILE, path, 0, "is a folder without images (jpg, png, ...)");
+    return rc;
 }
 
 void folder_images_free(char **image, int n)

@@ -5,8 +5,6 @@
 #include <unistd.h>
 #include "data/decoder.h"
 
-static const char *const foreign[] = { "webp", "tif", "tiff" }; /* by OpenCV */
-
 static int ends_in(const char *name, const char *const *known, size_t n)
 {
     const char *dot = strrchr(name, '.');
@@ -15,13 +13,20 @@ static int ends_in(const char *name, const char *const *known, size_t n)
     return 0;
 }
 
+static int is_foreign(const char *name)
+{
+    static const char *const known[] = { "webp", "tif", "tiff" }; /* by OpenCV */
+    return ends_in(name, known, sizeof known / sizeof *known);
+}
+
 int image_named(const char *name)
 {
     static const char *const known[] = { "jpg", "jpeg", "jpe", "jfif", "png", "bmp",
                                          "gif", "tga",  "psd", "ppm",  "pgm", "pnm" };
-    return ends_in(name, known, sizeof known / sizeof *known) ||
-           (decoder_has_opencv() && ends_in(name, foreign, sizeof foreign / sizeof *foreign));
+    return ends_in(name, known, sizeof known / sizeof *known) || (decoder_has_opencv() && is_foreign(name));
 }
+
+int image_needs_opencv(const char *name) { return !decoder_has_opencv() && is_foreign(name); }
 
 int image_litter(const char *name)
 {

@@ -5,6 +5,8 @@
 
 /* Whether a file is named like one of a kind that image_decode reads. */
 int image_named(const char *name);
+/* Whether it is named like one of a kind that only builds with OpenCV read, and this is none. */
+int image_needs_opencv(const char *name);
 
 /* Whether a file or folder is hidden, or what systems and archives leave (__MACOSX, Thumbs.db, ...). */
 int image_litter(const char *name);

@@ -26,7 +26,9 @@ static int add_file(struct folder *f, const FTSENT *x, struct err *e)
     if (!path || array_grow(&f->image, (size_t)f->n, sizeof *f->image))
         return mem_free(path), tree_no_memory(e);
     f->image[f->n++] = (struct folder_image){ .path = path, .label = image - 1 };
-    if (image || f->skipped[SKIPPED_OTHER]++) return OK;
+    if (image) return OK;
+    if (image_needs_opencv(x->fts_name)) return f->skipped[SKIPPED_FOREIGN]++, OK;
+    if (f->skipped[SKIPPED_OTHER]++) return OK;
     f->first_other = mem_text(path, strlen(path));
     return f->first_other ? OK : tree_no_memory(e);
 }

@@ -19,6 +19,7 @@ enum skipped {
     SKIPPED_LOOPS,
     SKIPPED_EMPTY,
     SKIPPED_SPECIAL, /* pipes, sockets, devices */
+    SKIPPED_FOREIGN, /* images that a build with OpenCV reads */
     SKIPPED_OTHER,
     SKIPPED
 };

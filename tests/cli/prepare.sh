@@ -43,6 +43,17 @@ check "training takes it from any folder, for any blank" sh -c "cd elsewhere &&
 check "it trained" grep -q '^2, ' train.out
 check "the labels were never in doubt" lacks train.err 'several\|without'
 
+# ---- images of other kinds ----
+photos foreign cat dog
+touch foreign/dog/a.webp foreign/dog/b.TIFF
+check "images that other builds read" prepare foreign
+if ! "$DARKNET" version | grep -q '^images opencv'; then
+    check "images that other builds read are told so" grep -qx "left out: WebP and TIFF images for builds with OPENCV=1 (2)" out
+    rm foreign/dog/*.ppm
+    check "a class of none but them" sh -c "! '$DARKNET' classifier prepare foreign -force 2>err"
+    check "a class of none but them: why" grep -q "class folder dog has no images (.*WebP and TIFF need a build with OPENCV=1)" err
+fi
+
 # ---- the choice is the seed's; files are replaced only if asked ----
 check "files that exist are kept" sh -c "! '$DARKNET' classifier prepare 'my pets' 2>err"
 check "and it is said which" grep -q "^darknet: $work/my pets.train.list: exists: .*-out.*-force" err
