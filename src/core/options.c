@@ -33,9 +33,9 @@ static void describe_expected(const struct key *k, char *buf, size_t size)
     n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? " or " : "", kind[k->type]);
     if (n >= size) return;
     if (k->max < 1e30 && (k->type != KEY_INT || k->max < INT_MAX))
-        snprintf(buf + n, size - n, " in [%.9g, %.9g]", k->min, k->max);
+        snprintf(buf + n, size - n, " in [%.10g, %.10g]", k->min, k->max);
     else if (k->min > -1e9)
-        snprintf(buf + n, size - n, " of at least %.9g", k->min);
+        snprintf(buf + n, size - n, " of at least %.10g", k->min);
 }
 
 static int find_word(const struct key *k, const char *value)

@@ -86,13 +86,14 @@ const struct key net_config_keys[] = {
         "momentum of the running statistics of batch norm (PyTorch: .1; stock Darknet ignores this key)"),
     INT_KEY(net_config, sync_bn, 0, 0, 1,
             "several processes: 1: batch norm by the statistics of the whole mini-batch, not of each one's "
-            "share"),
+            "share (stock Darknet ignores this key)"),
     REAL_KEY(net_config, label_smooth_eps, 0, 0, 0.999,
              "label smoothing: truth is 1-eps on the class, eps/(classes-1) elsewhere"),
     REAL_KEY(net_config, valid_every, 1, 0, 1e6,
              "epochs between validations (0: at the end only; stock Darknet ignores this key)"),
     INT_KEY(net_config, patience, 0, 0, 1 << 20,
-            "training ends after this many validations without a new best (0: never)"),
+            "training ends after this many validations without a new best (0: never; stock Darknet ignores this "
+            "key)"),
     { 0 },
 };
 

@@ -9,6 +9,7 @@ struct thing {
     int count, color;
     double ratio, width;
     struct list list;
+    int large;
 };
 
 static const struct key keys[] = {
@@ -17,6 +18,7 @@ static const struct key keys[] = {
     WORD_KEY(thing, color, 1, words, "hue"),
     EITHER_KEY(thing, width, -1, 0.25, 8, words, "a name or a number"),
     LIST_KEY(thing, list, -5, 100, "numbers"),
+    INT_KEY(thing, large, 0, 0, 1 << 30, "in full"),
     { 0 },
 };
 static const struct key more_keys[] = { { "extra", KEY_INT, 0, 0, 0, 9, NULL, "of another table" }, { 0 } };
@@ -187,6 +189,7 @@ static void help_lines(void **state)
         "color: hue [red, green, blue; default green]",
         "width: a name or a number [red, green, blue or a number in [0.25, 8]; default red]",
         "list: numbers [numbers separated by commas, each in [-5, 100]; default none]",
+        "large: in full [a whole number in [0, 1073741824]; default 0]",
     };
     for (int i = 0; keys[i].name; i++) {
         options_describe(&keys[i], line, sizeof line);
