@@ -20,6 +20,7 @@ threads=${THREADS:-2} repeats=${REPEATS:-5}
 work=build/bench bin=build/float/tests/bench
 results=$work/bench.txt
 python=/usr/bin/python3 darknet=/usr/lib/darknet
+parts="speed growth inference loader decode itra torch rivals darknet ceiling"
 nets=${NETS:-resnet18 vgg13 mobilenetv2 lenet} few="resnet18 lenet"
 
 die() {
@@ -273,11 +274,15 @@ possible() { # possible PART: or says why not
     darknet) [ -e $darknet/libdarknet.so ] || echo "Debian's darknet is not installed" ;;
     ceiling) [ -n "${CEILING:-}" ] && [ -n "${CEILING_LISTS:-}" ] || echo "CEILING and CEILING_LISTS are not set" ;;
     decode) scripts/deps.sh turbojpeg opencv >/dev/null 2>&1 || echo "libjpeg-turbo and OpenCV are not installed" ;;
-    speed | growth | inference | itra | loader) ;;
-    *) echo "no such part: expected speed, growth, inference, itra, loader, decode, torch, rivals, darknet or ceiling" ;;
     esac
 }
 
+for part in "$@"; do
+    case " $parts " in
+    *" $part "*) ;;
+    *) die "no such part: $part: expected some of: $parts" ;;
+    esac
+done
 scripts/deps.sh bench || scripts/deps.sh build || exit 1
 make -s darknet $bin/step $bin/load $bin/pictures || exit 1
 mkdir -p $work
@@ -289,7 +294,7 @@ trap '' PIPE
 
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores, $threads threads, medians of $repeats;" \
     "load at the start: $(cut -d' ' -f1 /proc/loadavg)"
-[ $# -gt 0 ] || set -- speed growth inference loader decode itra torch rivals darknet ceiling
+[ $# -gt 0 ] || set -- $parts
 for part in "$@"; do
     why=$(possible "$part")
     if [ -n "$why" ]; then

@@ -10,6 +10,14 @@ set -eu
 cuda=${CUDA:-/usr/local/cuda}
 has_nccl() { echo '#include <nccl.h>' | cc -E -isystem "$cuda/include" - >/dev/null 2>&1; }
 
+sets="build, test, demo, bench, data, turbojpeg, opencv, mpi, nccl, figures, onednn3, rivals or export"
+case ${1-} in
+-h | -help | --help)
+    echo "usage: scripts/deps.sh [SET]...    installs what these need, build by default: $sets"
+    exit 0
+    ;;
+esac
+
 packages() {
     case $1 in
     build) echo libdnnl-dev libstb-dev zlib1g-dev ;;
@@ -25,7 +33,7 @@ packages() {
     onednn3 | export) echo python3-venv ;;
     figures) echo python3-matplotlib python3-sklearn ;;
     *)
-        echo "deps.sh: unknown set '$1': expected build, test, demo, bench, data, turbojpeg, opencv, mpi, nccl, figures, onednn3, rivals or export" >&2
+        echo "deps.sh: unknown set '$1': expected $sets" >&2
         exit 1
         ;;
     esac

@@ -4,6 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
+case $seconds in '' | *[!0-9]*) echo "usage: scripts/fuzz.sh [SECONDS [TARGET...]]" >&2; exit 1 ;; esac
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- cfg weights data image packed state_dict
 command -v clang >/dev/null || { echo "fuzz.sh: needs clang and its runtime (libclang-rt-dev)" >&2; exit 1; }

@@ -160,6 +160,15 @@ for f in "$tree"/scripts/get-*.sh; do
     check "$name --help" sh -c "cd / && sh '$f' --help | grep -q '^usage: scripts/$name'"
     [ $name = get-imagenet.sh ] || check "$name: arguments" sh -c "sh '$f' more 2>&1 | grep -q '^$name: unexpected argument .more.'"
 done
+check "deps.sh --help installs nothing" sh -c "sh '$tree/scripts/deps.sh' --help | grep -q '^usage: scripts/deps.sh'"
+mkdir -p else/scripts
+cp "$here"/scripts/bench.sh "$here"/scripts/contenders.inc "$here"/scripts/fuzz.sh else/scripts
+printf '#!/bin/sh\necho installed\nexit 1\n' >else/scripts/deps.sh
+chmod +x else/scripts/deps.sh
+for use in "bench.sh --help" "bench.sh speed none" "fuzz.sh --help"; do
+    check "$use: says what there is, and does nothing" sh -c "! sh else/scripts/$use >out 2>&1 &&
+        grep -q 'usage: \|no such part: .* expected' out && [ \$(wc -l <out) = 1 ]"
+done
 ! command -v shellcheck >/dev/null || check shellcheck shellcheck -x -P "$tree/scripts" "$tree"/scripts/get-*.sh
 for name in cifar10 cifar100 stl10 kmnist qmnist fmnist; do
     check "$name: without its host: status 1" sh -c "! DATA_URL=$url/none sh '$tree/scripts/get-$name.sh' 2>err"

@@ -16,6 +16,7 @@ die() {
     echo "fill.sh: $*" >&2
     exit 1
 }
+case $folder in -*) die "usage: tests/device/fill.sh [FOLDER]" ;; esac
 
 # The file that the compiler takes for a header, and those beside it that it draws in from the same package.
 header() { # header NAME FOLDER PATTERN
