@@ -62,6 +62,17 @@ static void print_skipped(const struct folder *f)
     if (*between == ',') putchar('\n'); /* something was printed */
 }
 
+/* The cfg is for 50,000 images. A rate of .5 diverges with very few, and 50,000 iterations take days. */
+static void print_few(const struct folder *f)
+{
+    enum { ENOUGH = 5000, BATCH = 16, EPOCHS = 50 };
+    long images = 0;
+    for (int k = 0; k < f->classes; k++) images += f->count[0][k];
+    if (images < ENOUGH)
+        printf(" -set net.batch=%d -set net.learning_rate=.02 -set net.max_batches=%ld", BATCH,
+               (images * EPOCHS + BATCH - 1) / BATCH);
+}
+
 static void print_next(const struct folder *f, const char *program, const char *prefix)
 {
     static const char *const written[] = { ".data", ".train.list", ".valid.list", ".labels.txt",
@@ -72,7 +83,9 @@ static void print_next(const struct folder *f, const char *program, const char *
     print_word(program);
     printf(" classifier train %s", *prefix == '-' ? "./" : ""); /* so that it is not taken for a flag */
     print_word(prefix);
-    printf(".data %s -set connected.output=%d\n", next_cfg, f->classes);
+    printf(".data %s -set connected.output=%d", next_cfg, f->classes);
+    print_few(f);
+    putchar('\n');
 }
 
 int cli_prepare(const struct cli *c, struct err *e)

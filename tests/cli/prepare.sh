@@ -37,6 +37,8 @@ next=$(sed -n "s,^next: .*darknet classifier train \(.*\) cfg.*,\1,p" out)
 check "the next command names the data for a shell" test "$next" = "'my pets'.data"
 check "the next command names the program as it was called" grep -qF "next: $DARKNET classifier" out
 check "the next command names a cfg that is there" test -f "$here/$(sed -n 's/^next: .* \(cfg[^ ]*\) -set.*/\1/p' out)"
+check "the next command suits a few images" grep -q \
+    '^next: .* -set net.batch=16 -set net.learning_rate=.02 -set net.max_batches=47$' out # 50 epochs of 15
 mkdir elsewhere
 check "training takes it from any folder, for any blank" sh -c "cd elsewhere &&
     '$DARKNET' classifier train ../$next ../tiny.cfg -threads 1 -set net.max_batches=2 >../train.out 2>../train.err"
