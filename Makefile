@@ -203,6 +203,7 @@ $(REGISTRIES) $(addprefix $(B)/,compile.flags toolkit.flags link.flags darknet-i
 need = @for h in $(2); do echo "\#include <$$h>" | $(1) -E - >/dev/null 2>&1 || { echo "make: $$h is missing: $(3)" >&2; exit 1; }; done
 TOOLKIT := $(call on,GPU,$(B)/toolkit.flags)
 $(B)/headers: $(B)/compile.flags $(TOOLKIT)
+	@$(CC) $(CFLAGS) -x c -E /dev/null >/dev/null || { echo "make: the compiler does not run: see CC and CFLAGS" >&2; exit 1; }
 	$(call on,GPU,@command -v $(NVCC) >/dev/null || { echo "make: $(NVCC) is missing: give the folder of CUDA$(comma) CUDA=$(CUDA)" >&2; exit 1; })
 	$(call need,$(CC) $(CFLAGS) -x c $(CUDA_INCLUDE),$(call on,GPU,cuda_runtime_api.h cudnn.h cublas_v2.h),give the folders of CUDA and cuDNN$(comma) CUDA=$(CUDA) CUDNN=$(CUDNN))
 	$(call need,$(CC) $(CFLAGS) $(ONEDNN_INCLUDE) -x c,$(call on,ONEDNN,oneapi/dnnl/dnnl.h),run scripts/deps.sh build (without oneDNN: make ONEDNN=0))

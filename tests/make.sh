@@ -56,6 +56,10 @@ check "but nobody's who does not ask for it" grep -qv -- '-Werror' <(build -n GP
 check "variants have their own" does 2 ' -c ' DEBUG=1
 check "plain again" does 2 ' -c '
 check "without V=1, a line for each file" eval 'rm -r build && make ONEDNN=0 >log && [ "$(grep -cE "^(cc  |link) build/" log)" = "$(wc -l <log)" ]'
+for flags in CC=/none CFLAGS=-fnone; do
+    check "$flags: the compiler does not run" grep -qx 'make: the compiler does not run: see CC and CFLAGS' <(build "$flags" 2>&1)
+    check "$flags: no library is blamed" eval '! build "$flags" 2>&1 | grep "is missing"'
+done
 
 sed 's/a(void)/b(void)/; s/1/2/' src/core/a.c >src/core/b.c
 sed -i 's/$/ int b(void);/' src/core/a.h
