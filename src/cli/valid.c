@@ -405,6 +405,16 @@ static int report(struct validation *v, const struct valid_line *l, const struct
     return c->errors ? write_mistakes(v, c->errors, e) : OK;
 }
 
+/* Processes that show images otherwise would add up what does not belong together, or wait for ever. */
+static int check_way(struct group *g, const struct way *x, struct err *e)
+{
+    const int own = (int)(x - ways);
+    int most = own, rc = group_max(g, &most);
+    if (rc) return fail(e, rc, "validation: %s", err_text(rc));
+    if (own != most) rc = fail(e, E_ARG, "%s: another process does %s", x->command, ways[most].command);
+    return group_agree(g, rc, e);
+}
+
 static int validate(void *ctx, const struct cli *c, struct err *e)
 {
     struct validation *v = ctx;
@@ -418,6 +428,7 @@ static int validate(void *ctx, const struct cli *c, struct err *e)
     const int leads = group_leads(group);
     TRY(group_agree(group, prepare(v, c, e), e));
     if (group) TRY(check_equal(v->s.net, v->s.data, v->s.valid, &(struct progress){ 0 }, e));
+    TRY(check_way(group, x, e));
     if (leads) print_way(v, x);
     v->start = wall_clock();
     struct eval_options o = { .workers = session_workers(&v->s),

@@ -46,11 +46,13 @@ int group_open(struct group **out, const volatile sig_atomic_t *stop, struct err
         return rc;
     }
     g->at = mem_alloc((size_t)g->size + 1, sizeof *g->at);
-    if (!g->at)
+    if (!g->at) {
         rc = fail(e, E_MEM, "not enough memory to connect to the other processes");
-    else if (g->size > 1)
+        g->kind->abandon(g);
+    }
+    if (!rc && g->size > 1)
         *out = g;
-    else if (processes > 1)
+    else if (!rc && processes > 1)
         rc = fail(e, E_ARG,
                   "started as one of %d processes, but MPI finds none of the others: start them by the "
                   "mpirun of the MPI that this program was built with",

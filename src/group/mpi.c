@@ -212,9 +212,7 @@ static int open(struct group *g, struct err *e)
     MPI_Comm_size(m->exchanges, &g->size);
     g->local_rank = local_rank(m->exchanges);
     rc = start(g, e);
-    if (!rc) return OK;
-    release(m);
-    MPI_Finalize();
+    if (rc) release(m); /* without MPI_Finalize, which waits for ranks that wait for this one */
     return rc;
 }
 

@@ -107,6 +107,8 @@ cp backup/own_last.weights backup/own_first.weights
 printf x | dd of=backup/own_first.weights bs=1 seek=100 conv=notrunc status=none
 timeout 120 mpirun -np 2 bash other.sh "$alone" classifier valid mini.data own.cfg backup/own_last.weights >out 2>err </dev/null
 check "valid, other weights elsewhere: refused" grep -q '^darknet: rank 1: the weights are not those of rank 0' err
+timeout -s KILL 30 mpirun -np 1 "$alone" classifier valid mini.data own.cfg backup/own_last.weights : -np 1 "$alone" classifier valid10 mini.data own.cfg backup/own_last.weights >out 2>err </dev/null
+check "another command elsewhere: refused" grep -qx 'darknet: valid: another process does valid10' err
 timeout 120 mpirun -np 2 "$alone" classifier valid mini.data own.cfg backup/none.weights >out 2>err </dev/null
 check "valid, no weights: status" test $? != 0
 check "valid, no weights: one line" test "$(grep -c '^darknet: .*none.weights' err)" = 1
@@ -268,6 +270,25 @@ if cc -D_GNU_SOURCE -shared -fPIC -o scarce.so scarce.c; then
     check "no memory in one: it says so" grep -q '^darknet: .*not enough memory' err
 else
     skip "no memory in one: no cc"
+fi
+# or as soon as it is connected: those that wait for it must not wait for ever
+cat >early.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+int MPI_Initialized(int *) __attribute__((weak));
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    int connected = 0;
+    void *p;
+    if (rank && !strcmp(rank, "1") && MPI_Initialized) MPI_Initialized(&connected);
+    return connected || posix_memalign(&p, alignment, n) ? NULL : p;
+}
+END
+if cc -shared -fPIC -o early.so early.c; then
+    LD_PRELOAD=$work/early.so timeout -s KILL 30 mpirun -np 2 "$alone" classifier train mini.data own.cfg >out 2>err </dev/null
+    check "no memory to connect: they end" test $? = 1
+    check "no memory to connect: it says so" grep -q '^darknet: not enough memory to connect' err
 fi
 train 3 "$alone" own.cfg -set net.batch=4
 check "more processes than rows: refused" grep -q '^darknet: .*mini-batches of 2 images for 3 processes' err
