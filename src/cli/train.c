@@ -45,6 +45,10 @@ static void print_itra(const struct session *s)
             note(&s->notes,
                  "%s:%d: warning: [itra] every=%d is more than max_batches=%d: it is never applied",
                  net->cfg->path, net->layer[i].line, w.every, last);
+        if (last && w.warmup > last)
+            note(&s->notes,
+                 "%s:%d: warning: [itra] warmup=%g is more than max_batches=%d: lambda ends at %g",
+                 net->cfg->path, net->layer[i].line, w.warmup, last, w.lambda * last / w.warmup);
         if (w.conditional) warn_few(s, net->layer[i].line, &w, (double)second / classes);
     }
 }

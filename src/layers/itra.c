@@ -178,6 +178,7 @@ static void wants(const struct layer *l, struct pairing_wants *w)
                                  .gradient_first = gradient_first(s),
                                  .alone = !s->sync,
                                  .every = s->every,
+                                 .warmup = s->warmup,
                                  .conditional = s->conditional,
                                  .present = s->average,
                                  .unbiased = s->estimate };

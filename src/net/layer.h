@@ -141,6 +141,7 @@ struct pairing_wants {
     int gradient_first; /* S2 gets no gradient from this layer */
     int alone;          /* each process matches its own rows */
     int every;          /* on every k-th iteration */
+    double warmup;      /* the weight rises over so many iterations; 0: none; negative: auto */
     int conditional;    /* rows are matched with rows of their class */
     int present;        /* the mean is over the classes that both mini-batches have */
     int unbiased;       /* a class needs 2 rows in each */

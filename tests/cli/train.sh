@@ -91,6 +91,8 @@ sed 's/^max_batches.*/max_batches=2/' plain.cfg >odd.cfg
 check "partial does not speak of burn_in" lacks partial.out burn_in
 run late every.cfg -set net.max_batches=2
 check "a matching loss that is never due is pointed out" grep -q 'every.cfg:[0-9]*: warning: \[itra\] every=3 is more than max_batches=2' late.err
+run slow itra.cfg -set itra.warmup=8 -set net.max_batches=2
+check "a warm-up longer than training is pointed out" grep -q 'itra.cfg:[0-9]*: warning: \[itra\] warmup=8 is more than max_batches=2: lambda ends at 0.125$' slow.err
 sed '/^\[connected\]/a stopbackward=1' plain.cfg >frozen.cfg
 run frozen frozen.cfg -set net.max_batches=2
 check "so is a net of which nothing learns" grep -q 'frozen.cfg: stopbackward= holds every layer that learns' frozen.err
