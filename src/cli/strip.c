@@ -126,6 +126,20 @@ static int strip(struct stripper *s, char *text, size_t n, const char *path, str
     return OK;
 }
 
+/* strip writes no such section: with CFG and OUT the wrong way round, the user's own would be lost. */
+static int spare_training(const struct cfg *there, struct err *e)
+{
+    for (int i = 1; i < there->n; i++) {
+        const struct cfg_section *x = &there->section[i];
+        const struct layer_ops *ops = layer_find(x->name);
+        if (ops && ops->flags & LAYER_TRAIN_ONLY)
+            return fail_at(e, E_FILE, there->path, x->line,
+                           "exists and has [%.60s], which strip takes out: remove it, or name it first",
+                           x->name);
+    }
+    return OK;
+}
+
 /* Only a cfg is replaced, or what is empty. */
 static int spare_others(const char *path, struct err *e)
 {
@@ -133,9 +147,10 @@ static int spare_others(const char *path, struct err *e)
     struct stat st;
     if (stat(path, &st) || !st.st_size) return OK;
     int rc = cfg_read(&there, path, NULL);
+    rc = rc ? fail_at(e, E_FILE, path, 0, "exists and is not a cfg: remove it, or choose another name")
+            : spare_training(there, e);
     cfg_free(there);
-    return rc ? fail_at(e, E_FILE, path, 0, "exists and is not a cfg: remove it, or choose another name")
-              : OK;
+    return rc;
 }
 
 static int write_out(struct stripper *s, const char *path, struct err *e)

@@ -1,8 +1,13 @@
 /* Commands that turn .weights files into others, or show what is in one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "core/file.h"
@@ -54,6 +59,43 @@ int cli_partial(const struct cli *c, struct err *e)
     return rc;
 }
 
+static int same_bytes(const char *a, const char *b)
+{
+    char *x = NULL, *y = NULL;
+    size_t n, m;
+    int same = !file_load(a, SIZE_MAX / 2, &x, &n, NULL) && !file_load(b, SIZE_MAX / 2, &y, &m, NULL) &&
+               n == m && !memcmp(x, y, n);
+    mem_free(x);
+    mem_free(y);
+    return same;
+}
+
+/* Where there is an `old`, an average has been here before: what is at `out` now is one. */
+static int keep(const char *out, const char *old, int *kept, struct err *e)
+{
+    struct stat st;
+    if (stat(out, &st) || !S_ISREG(st.st_mode) || !st.st_size) return OK;
+    *kept = !linkat(AT_FDCWD, out, AT_FDCWD, old, 0);
+    if (*kept || errno == EEXIST) return OK;
+    return fail_at(e, E_FILE, out, 0, "exists, and cannot be kept as %.200s: %s: choose another name", old,
+                   strerror(errno));
+}
+
+/* Whoever forgets OUT names the first of the weights there: other numbers at OUT stay, as OUT.old. */
+static int save_average(const struct session *s, const char *out, struct err *e)
+{
+    char old[PATH_MAX];
+    int kept = 0;
+    snprintf(old, sizeof old, "%s.old", out);
+    TRY(keep(out, old, &kept, e));
+    int rc = save(s, s->net, out, s->net->n, s->net->seen, e);
+    if (kept && (rc || same_bytes(out, old)))
+        unlink(old);
+    else if (kept)
+        note(&s->notes, "average: what was in %.150s is now %.150s (OUT goes before the weights)", out, old);
+    return rc;
+}
+
 static int average(struct session *sum, struct session *next, const struct cli *c, struct err *e)
 {
     int layers;
@@ -71,7 +113,7 @@ static int average(struct session *sum, struct session *next, const struct cli *
         TRY(surgery_blend(sum->net, next->net, 1, 1, e));
     }
     TRY(surgery_blend(sum->net, NULL, 1.0 / n, 0, e));
-    return save(sum, sum->net, c->arg[1], sum->net->n, sum->net->seen, e);
+    return save_average(sum, c->arg[1], e);
 }
 
 int cli_average(const struct cli *c, struct err *e)

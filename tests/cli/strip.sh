@@ -86,6 +86,10 @@ check "file and stdout are the same" cmp stripped.cfg out.cfg
 check "no section is left that others do not know" lacks stripped.cfg '^\[\(itra\|center\)\]'
 "$DARKNET" strip stripped.cfg >twice.cfg 2>/dev/null
 check "a second strip changes nothing" cmp stripped.cfg twice.cfg
+cp full.cfg kept.cfg
+check "CFG and OUT the wrong way round: refused" eval '! "$DARKNET" strip stripped.cfg full.cfg 2>err &&
+    grep -q "^darknet: full.cfg:[0-9]*: exists and has \[itra\], which strip takes out" err'
+check "CFG and OUT the wrong way round: nothing is lost" cmp full.cfg kept.cfg
 # By hand: layers 0 1 3 4 6 7 9 10 11 12 13 are 0..10 now.
 printf '%s\n' 1 0,3,1 3 5,0 >expected
 awk 'BEGIN { layer = -2 }

@@ -158,6 +158,23 @@ check "OUT is one of WEIGHTS" refused '1.weights would be read and written' aver
 cp 2.weights kept.weights
 check "average of one over another: refused" refused '2.weights exists, and would be a copy of 1.weights: name OUT' average mini.cfg 2.weights 1.weights
 check "average of one over another: it is as it was" cmp kept.weights 2.weights
+# OUT forgotten: 2.weights is taken for it. So it stays, once; what the command writes again has nothing to keep.
+"$DARKNET" average mini.cfg 3.weights 1.weights average
+for n in 1 2; do "$DARKNET" average mini.cfg 2.weights 1.weights average 2>err$n; done
+check "average over the first weights: said" grep -q '^average: what was in 2.weights is now 2.weights.old ' err1
+check "average over the first weights: they stay" cmp kept.weights 2.weights.old
+check "average over the first weights: it is the mean" cmp 2.weights 3.weights
+check "average again: not a word about what stays" lacks err2 '\.old'
+check "average over a mean" "$DARKNET" average mini.cfg 2.weights 1.weights average 1.weights
+check "average over a mean: the first weights stay" cmp kept.weights 2.weights.old
+check "the same average again: keeps nothing" eval '"$DARKNET" average mini.cfg 3.weights 1.weights average && test ! -e 3.weights.old'
+ln -s 3.weights link.weights
+check "average over a link" "$DARKNET" average mini.cfg link.weights 1.weights kept.weights average
+check "average over a link: what it stood for stays" cmp link.weights.old 3.weights
+cp kept.weights 2.weights
+cp img/0_ant.ppm photo
+check "average over a photo" refused 'photo: exists and is not a .weights file' average mini.cfg photo 1.weights average
+check "average over a photo: it stays, alone" eval 'cmp photo img/0_ant.ppm && test ! -e photo.old'
 check "strip into itself" refused 'mini.cfg would be read and written' strip mini.cfg mini.cfg
 check "the cfg is as it was" cmp kept.cfg mini.cfg
 check "no weights" refused 'no such file' reset mini.cfg none x
