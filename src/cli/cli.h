@@ -121,11 +121,13 @@ struct console {
     int line_open;
     double shown; /* when the line was printed last */
 };
-/* Whether a progress line is due: on a terminal, .1 seconds of `clock` after the one before. Then the caller
- * prints it and calls console_end. */
-int console_begin(struct console *, double clock);
+/* Whether a progress line is due: on a terminal, .1 seconds after the one before. Then the caller prints it
+ * and calls console_end. */
+int console_begin(struct console *);
 void print_eta(double seconds); /* at the end of such a line */
 void console_end(void);
+/* The same for images that go through a net since `start`, of wall_clock. */
+void console_images(struct console *, double done, int all, double start);
 void console_clear(struct console *);
 struct notes console_notes(struct console *); /* lines on stderr */
 

@@ -22,6 +22,7 @@ struct extraction {
     size_t d; /* features of an image */
     float *row;
     int rows; /* so far */
+    double start;
 };
 
 /* ---- .npy ---- */
@@ -67,18 +68,19 @@ static int create_files(struct extraction *x, struct err *e)
 
 static int write_row(void *ctx, int label, const real *features, struct err *e)
 {
-    enum { LOOK_EVERY = 64 };
     struct extraction *x = ctx;
     int32_t number = label;
     for (size_t i = 0; i < x->d; i++) x->row[i] = (float)features[i];
     TRY(file_write(&x->features, x->row, x->d * sizeof *x->row, e));
     TRY(file_write(&x->labels, &number, sizeof number, e));
     x->rows++;
-    if (x->rows % LOOK_EVERY == 0 && console_begin(&x->s.console, wall_clock())) {
-        printf("%d/%d images", x->rows, x->images);
-        console_end();
-    }
     return OK;
+}
+
+static void show_progress(void *ctx, int done, int all)
+{
+    struct extraction *x = ctx;
+    console_images(&x->s.console, done, all, x->start);
 }
 
 /* Both to the disk before either gets its name: then neither can fail for want of space. */
@@ -157,12 +159,14 @@ static int extract(struct extraction *x, const struct cli *c, struct err *e)
     TRY(create_files(x, e));
     TRY(session_load_valid(&x->s, x->layer + 1, e));
     TRY(choose_images(x, c->limit, c->seed, e));
+    x->start = wall_clock();
     struct eval_options o = { .workers = session_workers(&x->s),
                               .top = 1,
                               .seed = c->seed,
                               .only = x->only,
                               .only_n = x->images,
                               .per_feature = write_row,
+                              .progress = show_progress,
                               .ctx = x };
     TRY(evaluate(x->s.net, x->s.program, x->s.valid, &o, &l, e));
     console_clear(&x->s.console);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "core/clock.h"
 
 void output_open(void)
 {
@@ -55,8 +56,9 @@ void table_name(const char *name)
     printf("%-*s", width, name);
 }
 
-int console_begin(struct console *c, double clock)
+int console_begin(struct console *c)
 {
+    const double clock = wall_clock();
     if (!c->tty || (c->line_open && clock - c->shown < .1)) return 0;
     c->shown = clock;
     c->line_open = 1;
@@ -74,6 +76,15 @@ void print_eta(double seconds)
 {
     const long s = (long)(seconds + .5);
     printf(", ETA %ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+}
+
+void console_images(struct console *c, double done, int all, double start)
+{
+    const double seconds = wall_clock() - start;
+    if (!(done > 0) || !console_begin(c)) return;
+    printf("%d/%d images", (int)done, all);
+    print_eta(seconds * (all - done) / done);
+    console_end();
 }
 
 void console_clear(struct console *c)

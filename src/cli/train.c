@@ -46,8 +46,7 @@ static void print_itra(const struct session *s)
                  "%s:%d: warning: [itra] every=%d is more than max_batches=%d: it is never applied",
                  net->cfg->path, net->layer[i].line, w.every, last);
         if (last && w.warmup > last)
-            note(&s->notes,
-                 "%s:%d: warning: [itra] warmup=%g is more than max_batches=%d: lambda ends at %g",
+            note(&s->notes, "%s:%d: warning: [itra] warmup=%g is more than max_batches=%d: lambda ends at %g",
                  net->cfg->path, net->layer[i].line, w.warmup, last, w.lambda * last / w.warmup);
         if (w.conditional) warn_few(s, net->layer[i].line, &w, (double)second / classes);
     }
@@ -99,7 +98,6 @@ static void print_plan(const struct session *s, const char *base)
 struct train_log {
     struct session *s;
     struct err lost; /* stdout could not be written */
-    double clock;    /* seconds of iterations so far */
     struct chart chart;
 };
 
@@ -169,14 +167,21 @@ static void log_iteration(void *ctx, const struct train_line *l)
     struct train_log *log = ctx;
     const struct net *net = log->s->net;
     int itra = net->wants.active && isfinite(l->match);
-    log->clock += l->loaded_seconds + l->seconds;
     if (log->s->cli->chart && isfinite(l->ce_smooth))
         curve_add(&log->chart.loss, (double)l->iteration, l->ce_smooth, NULL);
     if (!log->s->console.tty)
         print_iteration(l, itra);
-    else if (console_begin(&log->s->console, log->clock))
+    else if (console_begin(&log->s->console))
         print_progress(l, itra, net->config.max_batches);
     check_output(log);
+}
+
+static void log_validating(void *ctx, int done, int all)
+{
+    struct train_log *log = ctx;
+    if (!console_begin(&log->s->console)) return;
+    printf("validating: %d/%d images", done, all);
+    console_end();
 }
 
 static void log_validation(void *ctx, const struct valid_line *l)
@@ -265,7 +270,7 @@ static int train(void *ctx, const struct cli *c, struct err *e)
     const struct notes elsewhere = console_notes(&here); /* of a process that says nothing else */
     TRY(group_agree(s->group, prepare(s, c, base, e), e));
     struct train_log log = { .s = s };
-    struct train_hooks hooks = { &log, log_start, log_iteration, log_validation };
+    struct train_hooks hooks = { &log, log_start, log_iteration, log_validating, log_validation };
     struct train_options o = { .base = base,
                                .backup = s->data->backup,
                                .resume = c->resume,

@@ -1,120 +1,56 @@
-/* classifier valid: a summary and a table of classes, and on request a line per image, the confusion matrix
- * and the wrong answers. */
+/* classifier valid: a summary and a table of classes, and on request a line per image. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include "cli/canvas.h"
-#include "cli/cli.h"
-#include "core/array.h"
+#include "cli/score.h"
 #include "core/clock.h"
-#include "core/file.h"
 #include "core/mem.h"
-#include "data/image.h"
 #include "group/group.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"
 
-enum { NO_ANSWER = -1 };
-
-struct tally {
-    int right, chosen; /* right answers; answers */
-};
-
 struct validation {
     struct session s;
-    int top;
-    int seen, right1, rightk; /* images so far */
-    int views;                /* of each image, whose probabilities are averaged */
-    int ran;                  /* through the net, with each view, since */
+    struct score score;
+    int views, view; /* of each image, whose probabilities are averaged; that which the net gets now */
     double start;
     struct kept {
         float *view, *sum; /* the probabilities of a view, in the order of its images, of which this process
                             * has had `at`; their mean over the views so far, by image: images x classes. NaN
                             * in the first place: the image cannot be read */
         size_t at;
-        int *readable;   /* these images */
-    } kept;              /* of several views or processes; else the images count as they come */
-    struct tally *tally; /* by class */
-    struct file csv;
-    uint64_t *confusion; /* classes x classes: truth, answer; NULL when not asked for */
-    uint64_t *no_answer; /* by class: images that cannot be read; with `confusion` */
-    int no_answers;
-    struct mistake {
-        int sample, truth, answer;   /* NO_ANSWER: it cannot be read */
-        float probability, of_truth; /* of the answer; of the true class */
-    } * mistake;
-    int mistakes;
+        int *readable; /* these images */
+    } kept;            /* of several views or processes; else the images count as they come */
 };
 
 /* pjreddie's two lines. */
 static void print_image(const struct validation *v, int sample, int label, const float *p, int classes)
 {
+    const struct score *c = &v->score;
     if (v->s.valid->path)
         printf("%s, ", v->s.valid->path[sample]);
     else
         printf("%d, ", sample);
     printf("%d, %f, %f, \n", label, p ? (double)p[0] : 0, p && classes > 1 ? (double)p[1] : 0);
-    printf("%d: top 1: %f, top %d: %f\n", v->seen - 1, (double)v->right1 / v->seen, v->top,
-           (double)v->rightk / v->seen);
+    printf("%d: top 1: %f, top %d: %f\n", c->seen - 1, (double)c->right1 / c->seen, c->top,
+           (double)c->rightk / c->seen);
 }
 
-static int add_mistake(struct validation *v, const struct mistake *m, struct err *e)
+static int count_image(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
 {
-    if (!v->s.cli->errors) return OK;
-    if (array_grow(&v->mistake, (size_t)v->mistakes, sizeof *v->mistake))
-        return fail(e, E_MEM, "no memory for %d wrong answers", v->mistakes);
-    v->mistake[v->mistakes++] = *m;
-    return OK;
-}
-
-static int count_answer(struct validation *v, int sample, int label, const float *p, int classes,
-                        struct err *e)
-{
-    int answer, rank = eval_rank(p, classes, label);
-    eval_top(p, classes, 1, &answer);
-    v->tally[answer].chosen++;
-    v->tally[label].right += rank == 0;
-    v->right1 += rank == 0;
-    v->rightk += rank < v->top;
-    if (v->confusion) v->confusion[(size_t)label * (size_t)classes + (size_t)answer]++;
-    return rank ? add_mistake(v, &(struct mistake){ sample, label, answer, p[answer], p[label] }, e) : OK;
-}
-
-static int count_image(struct validation *v, int sample, int label, const float *p, int classes,
-                       struct err *e)
-{
-    v->seen++;
-    if (p) {
-        TRY(count_answer(v, sample, label, p, classes, e));
-    } else {
-        v->no_answers++;
-        if (v->confusion) v->no_answer[label]++;
-        TRY(add_mistake(v, &(struct mistake){ sample, label, NO_ANSWER, 0, 0 }, e));
-    }
+    struct validation *v = ctx;
+    TRY(score_add(&v->score, sample, label, p, e));
     if (!v->s.cli->verbose) return OK;
     print_image(v, sample, label, p, classes);
     return output_check(e);
 }
 
-/* An image has been through the net. */
-static void show_progress(struct validation *v)
+static void show_progress(void *ctx, int done, int all)
 {
-    const int n = v->s.valid->n, rest = v->views * n - ++v->ran;
-    const double clock = wall_clock();
-    if (v->s.cli->verbose || v->ran % n % program_rows(v->s.program)) return; /* not a whole mini-batch */
-    if (!console_begin(&v->s.console, clock)) return;
-    printf("%d/%d images", v->ran / v->views, n);
-    print_eta((clock - v->start) / v->ran * rest);
-    console_end();
-}
-
-static int see_image(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
-{
-    show_progress(ctx);
-    return count_image(ctx, sample, label, p, classes, e);
+    struct validation *v = ctx;
+    if (!v->s.cli->verbose)
+        console_images(&v->s.console, (done + (double)all * v->view) / v->views, all, v->start);
 }
 
 static int keep_answer(void *ctx, int sample, int label, const float *p, int classes, struct err *e)
@@ -122,7 +58,6 @@ static int keep_answer(void *ctx, int sample, int label, const float *p, int cla
     struct validation *v = ctx;
     float *row = v->kept.view + v->kept.at++ * (size_t)classes;
     (void)sample, (void)label, (void)e;
-    show_progress(v);
     if (p)
         memcpy(row, p, (size_t)classes * sizeof *row);
     else
@@ -185,7 +120,7 @@ static int evaluate_views(struct validation *v, struct eval_options *o, struct v
     o->per_image = keep_answer;
     o->only = v->kept.readable;
     o->only_n = d->n;
-    for (int i = 0; i < v->views; i++, o->view++) {
+    for (; v->view < v->views; v->view++, o->view++) {
         TRY(evaluate_view(v, o, l, e));
         seconds += l->seconds;
     }
@@ -197,37 +132,13 @@ static int evaluate_views(struct validation *v, struct eval_options *o, struct v
     }
     l->seconds = seconds;
     if (v->views == 1) return OK;
-    l->top1 = (double)v->right1 / d->n;
-    l->topk = (double)v->rightk / d->n;
-    l->images = v->seen;
-    l->unreadable = v->no_answers;
+    l->top1 = (double)v->score.right1 / d->n;
+    l->topk = (double)v->score.rightk / d->n;
+    l->images = v->score.seen;
+    l->unreadable = v->score.unreadable;
     l->ce = ce / (d->n - l->unreadable);
     l->compactness = -1; /* it would be of one view only */
     return OK;
-}
-
-static void print_share(int part, int whole, int width)
-{
-    if (whole)
-        printf(" %*.4f", width, (double)part / whole);
-    else
-        printf(" %*s", width, "-");
-}
-
-static void print_table(const struct validation *v)
-{
-    char buf[16];
-    table_name("class");
-    printf(" %8s %8s %8s %10s\n", "images", "right", "recall", "precision");
-    for (int k = 0; k < v->s.valid->classes; k++) {
-        const struct tally *t = &v->tally[k];
-        int n = v->s.valid->count[k];
-        table_name(class_name(v->s.data, k, buf));
-        printf(" %8d %8d", n, t->right);
-        print_share(t->right, n, 8);
-        print_share(t->right, t->chosen, 10);
-        putchar('\n');
-    }
 }
 
 static void print_summary(const struct valid_line *l)
@@ -239,116 +150,6 @@ static void print_summary(const struct valid_line *l)
     printf(", %f seconds\n", l->seconds);
 }
 
-/* ---- files: the confusion matrix, the wrong answers ---- */
-
-#define UNREADABLE  "unreadable" /* in the place of an answer */
-#define ERRORS_HEAD "image,truth,answer,probability,probability of the truth"
-
-static void write_name(struct validation *v, char before, int k)
-{
-    char buf[16];
-    putc(before, v->csv.f);
-    csv_text(v->csv.f, class_name(v->s.data, k, buf));
-}
-
-static int write_confusion(struct validation *v, const char *path, struct err *e)
-{
-    const uint64_t *count = v->confusion;
-    int n = v->s.valid->classes;
-    TRY(file_create(&v->csv, path, e));
-    TRY(file_print(&v->csv, e, "truth"));
-    for (int k = 0; k < n; k++) write_name(v, ',', k);
-    if (v->no_answers) TRY(file_print(&v->csv, e, "," UNREADABLE));
-    for (int i = 0; i < n; i++) {
-        write_name(v, '\n', i);
-        for (int k = 0; k < n; k++) TRY(file_print(&v->csv, e, ",%llu", (unsigned long long)*count++));
-        if (v->no_answers) TRY(file_print(&v->csv, e, ",%llu", (unsigned long long)v->no_answer[i]));
-    }
-    TRY(file_print(&v->csv, e, "\n"));
-    return file_commit(&v->csv, e);
-}
-
-/* A row for each true class and a column for each answer, both by number; the darker a cell, the larger its
- * share of the row. */
-static int draw_confusion(const struct validation *v, const char *path, struct err *e)
-{
-    enum { SIDE = 720, MOST = 48, MARGIN = 70, SMALL = 20 };
-    const int n = v->s.valid->classes, cell = n * MOST <= SIDE ? MOST : n <= SIDE ? SIDE / n : 1;
-    struct canvas c;
-    TRY(canvas_open(&c, MARGIN + n * cell + 2, MARGIN + n * cell + 2, e));
-    canvas_text(&c, MARGIN, 8, "answer", 0);
-    canvas_text(&c, 4, MARGIN - 20, "truth", 0);
-    for (int i = 0; i < n; i++) {
-        const uint64_t *row = v->confusion + (size_t)i * (size_t)n;
-        uint64_t all = 0;
-        char name[16];
-        snprintf(name, sizeof name, "%d", i);
-        const int at = MARGIN + i * cell, middle = at + cell / 2;
-        if (cell >= SMALL || i % 10 == 0) {
-            canvas_text(&c, MARGIN - 8 - canvas_width(name), middle - CANVAS_TEXT / 2, name, 0);
-            if (cell >= SMALL || i % 50 == 0)
-                canvas_text(&c, middle - canvas_width(name) / 2, MARGIN - 20, name, 0);
-        }
-        for (int k = 0; k < n; k++) all += row[k];
-        for (int k = 0; k < n; k++) {
-            const unsigned light = all ? 255 - (unsigned)(255 * row[k] / all) : 255;
-            const unsigned color = i == k ? light << 16 | 0xff00 | light : 0xff0000 | light << 8 | light;
-            canvas_fill(&c, MARGIN + k * cell, at, cell, cell, row[k] ? color : 0xf4f4f4);
-        }
-    }
-    int rc = canvas_write(&c, path, e);
-    canvas_close(&c);
-    return rc;
-}
-
-static int ends_in_png(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 4 && !strcasecmp(path + n - 4, ".png");
-}
-
-static int surest_first(const void *a, const void *b)
-{
-    const struct mistake *x = a, *y = b;
-    if (x->probability > y->probability) return -1;
-    return x->probability < y->probability || x->sample > y->sample;
-}
-
-static int write_mistakes(struct validation *v, const char *path, struct err *e)
-{
-    if (v->mistakes) qsort(v->mistake, (size_t)v->mistakes, sizeof *v->mistake, surest_first);
-    TRY(file_create(&v->csv, path, e));
-    TRY(file_print(&v->csv, e, ERRORS_HEAD));
-    for (int i = 0; i < v->mistakes; i++) {
-        const struct mistake *m = &v->mistake[i];
-        char number[16];
-        snprintf(number, sizeof number, "%d", m->sample);
-        putc('\n', v->csv.f);
-        csv_text(v->csv.f, v->s.valid->path ? v->s.valid->path[m->sample] : number);
-        write_name(v, ',', m->truth);
-        if (m->answer == NO_ANSWER)
-            fputs("," UNREADABLE, v->csv.f);
-        else
-            write_name(v, ',', m->answer);
-        TRY(file_print(&v->csv, e, ",%.6f,%.6f", (double)m->probability, (double)m->of_truth));
-    }
-    TRY(file_print(&v->csv, e, "\n"));
-    return file_commit(&v->csv, e);
-}
-
-/* ---- the command ---- */
-
-static int open_counts(struct validation *v, struct err *e)
-{
-    int confusion = v->s.cli->confusion != NULL;
-    size_t n = (size_t)v->s.valid->classes;
-    v->tally = mem_alloc(n, sizeof *v->tally);
-    if (confusion) v->confusion = mem_alloc(n, n * sizeof *v->confusion);
-    if (confusion) v->no_answer = mem_alloc(n, sizeof *v->no_answer);
-    if (v->tally && ((v->confusion && v->no_answer) || !confusion)) return OK;
-    return fail(e, E_MEM, "no memory for the counts of %zu classes", n);
-}
-
 static const struct way {
     const char *command, *words;
     enum view view; /* the first of them */
@@ -357,28 +158,12 @@ static const struct way {
              { "validcrop", "the whole", VIEW_WHOLE, 1 },
              { "valid10", "ten crops", VIEW_CROPS, 10 } };
 
-/* The files that are asked for, before the work. */
-static int check_files(const struct cli *c, struct err *e)
-{
-    static const struct file_kind matrix = { "a confusion matrix", "truth,", 0, 6 },
-                                  errors = { "a list of wrong answers", ERRORS_HEAD, 0,
-                                             sizeof ERRORS_HEAD - 1 };
-    if (c->confusion) {
-        TRY(file_spare_others(c->confusion, ends_in_png(c->confusion) ? &image_png_kind : &matrix, e));
-        TRY(file_probe(c->confusion, e));
-    }
-    if (!c->errors) return OK;
-    TRY(file_spare_others(c->errors, &errors, e));
-    return file_probe(c->errors, e);
-}
-
 static int prepare(struct validation *v, const struct cli *c, struct err *e)
 {
-    if (group_leads(v->s.group)) TRY(check_files(c, e));
+    if (group_leads(v->s.group)) TRY(score_check_files(c, e));
     TRY(session_open(&v->s, c, c->arg[0], c->arg[1], e));
     TRY(session_load_valid(&v->s, v->s.net->feature + 1, e));
-    v->top = session_top(&v->s);
-    return open_counts(v, e);
+    return score_open(&v->score, &v->s, e);
 }
 
 static void print_way(const struct validation *v, const struct way *x)
@@ -394,15 +179,12 @@ static void print_way(const struct validation *v, const struct way *x)
              x->command, n->width, n->height, VIEW_MARGIN, SMALL);
 }
 
-static int report(struct validation *v, const struct valid_line *l, const struct cli *c, struct err *e)
+static int report(struct validation *v, const struct valid_line *l, struct err *e)
 {
     console_clear(&v->s.console);
-    print_table(v);
+    score_print(&v->score);
     print_summary(l);
-    if (c->confusion)
-        TRY(ends_in_png(c->confusion) ? draw_confusion(v, c->confusion, e)
-                                      : write_confusion(v, c->confusion, e));
-    return c->errors ? write_mistakes(v, c->errors, e) : OK;
+    return score_write(&v->score, e);
 }
 
 /* Processes that show images otherwise would add up what does not belong together, or wait for ever. */
@@ -432,18 +214,19 @@ static int validate(void *ctx, const struct cli *c, struct err *e)
     if (leads) print_way(v, x);
     v->start = wall_clock();
     struct eval_options o = { .workers = session_workers(&v->s),
-                              .top = v->top,
+                              .top = v->score.top,
                               .view = x->view,
                               .seed = c->seed,
                               .notes = leads ? NULL : &elsewhere,
                               .group = group,
-                              .per_image = see_image,
+                              .per_image = count_image,
+                              .progress = show_progress,
                               .ctx = v };
     if (group || v->views > 1)
         TRY(evaluate_views(v, &o, &l, e));
     else
         TRY(evaluate(v->s.net, v->s.program, v->s.valid, &o, &l, e));
-    return leads ? report(v, &l, c, e) : OK;
+    return leads ? report(v, &l, e) : OK;
 }
 
 int cli_valid(const struct cli *c, struct err *e)
@@ -451,13 +234,9 @@ int cli_valid(const struct cli *c, struct err *e)
     struct validation v = { 0 };
     int rc = session_share(&v.s, validate, &v, c, e);
     console_clear(&v.s.console);
-    file_abort(&v.csv);
+    score_close(&v.score);
     mem_free(v.kept.view);
     mem_free(v.kept.sum);
     mem_free(v.kept.readable);
-    mem_free(v.mistake);
-    mem_free(v.confusion);
-    mem_free(v.no_answer);
-    mem_free(v.tally);
     return rc;
 }

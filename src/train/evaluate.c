@@ -206,6 +206,7 @@ static int evaluate_all(struct evaluation *v, struct err *e)
         int rc = evaluate_batch(v, b, e);
         loader_release(v->loader, b);
         if (rc) return rc;
+        if (v->o->progress) v->o->progress(v->o->ctx, v->images, v->share.rows);
     }
     return OK;
 }

@@ -30,6 +30,8 @@ struct eval_options {
     int (*per_image)(void *ctx, int sample, int label, const float *prob, int classes, struct err *);
     /* Sees the features the program keeps of every readable image, in order; may be NULL. */
     int (*per_feature)(void *ctx, int label, const real *features, struct err *);
+    void (*progress)(void *ctx, int done,
+                     int all); /* images of this process; after each mini-batch; may be NULL */
     void *ctx;
 };
 int evaluate(struct net *, struct program *, const struct dataset *, const struct eval_options *,

@@ -405,7 +405,9 @@ static int validate(struct trainer *t, struct err *e)
                               .top = t->o->top,
                               .seed = t->net->seed,
                               .notes = t->o->notes,
-                              .group = t->group };
+                              .group = t->group,
+                              .progress = t->leads ? t->hooks->validating : NULL,
+                              .ctx = t->hooks->ctx };
     struct valid_line l = { .iteration = t->p.iteration, .epoch = epoch_of(t, t->net->seen) };
     TRY(group_agree(t->group, program_refresh(t->infer, e), e));
     TRY(group_agree(t->group, evaluate(t->net, t->infer, t->valid, &o, &l, e), e));

@@ -20,6 +20,7 @@ struct train_hooks { /* each may be NULL */
     void *ctx;
     void (*start)(void *ctx, const struct train_start *);
     void (*iteration)(void *ctx, const struct train_line *);
+    void (*validating)(void *ctx, int done, int all); /* images of rank 0 */
     void (*validation)(void *ctx, const struct valid_line *);
 };
 

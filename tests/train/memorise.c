@@ -30,7 +30,7 @@ static void on_validation(void *ctx, const struct valid_line *l) { ((struct outc
 static struct outcome train(const char *device, const char *itra)
 {
     struct outcome o = { .warned = 0 };
-    struct train_hooks hooks = { &o, NULL, on_iteration, on_validation };
+    struct train_hooks hooks = { .ctx = &o, .iteration = on_iteration, .validation = on_validation };
     struct step_programs training = { 0 };
     struct train_options options = {
         .base = "noise", .backup = tiny_folder, .workers = 2, .top = 1, .programs = &training
