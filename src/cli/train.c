@@ -266,8 +266,7 @@ static int train(void *ctx, const struct cli *c, struct err *e)
 {
     struct session *s = ctx;
     char base[NAME_MAX + 1];
-    struct console here = { 0 };
-    const struct notes elsewhere = console_notes(&here); /* of a process that says nothing else */
+    const struct notes images = console_notes(&s->console); /* of all processes, which say nothing else */
     TRY(group_agree(s->group, prepare(s, c, base, e), e));
     struct train_log log = { .s = s };
     struct train_hooks hooks = { &log, log_start, log_iteration, log_validating, log_validation };
@@ -280,7 +279,7 @@ static int train(void *ctx, const struct cli *c, struct err *e)
                                .metrics = c->metrics,
                                .workers = session_workers(s),
                                .top = session_top(s),
-                               .notes = group_leads(s->group) ? NULL : &elsewhere,
+                               .notes = &images,
                                .programs = &s->training,
                                .stop = &stop_signal };
     stop_on_signals();

@@ -91,9 +91,8 @@ static int evaluate_view(struct validation *v, struct eval_options *o, struct va
 {
     const size_t classes = (size_t)v->s.valid->classes;
     v->kept.at = (size_t)group_share(o->group, o->only_n).first;
-    int rc = evaluate(v->s.net, v->s.program, v->s.valid, o, l, e);
-    TRY(group_agree(o->group, rc, e));
-    rc = group_gather(o->group, v->kept.view, o->only_n, classes * sizeof *v->kept.view);
+    TRY(evaluate(v->s.net, v->s.program, v->s.valid, o, l, e));
+    int rc = group_gather(o->group, v->kept.view, o->only_n, classes * sizeof *v->kept.view);
     if (rc) return fail(e, rc, "validation: %s", err_text(rc));
     add_view(v, o);
     return OK;
@@ -200,8 +199,7 @@ static int check_way(struct group *g, const struct way *x, struct err *e)
 static int validate(void *ctx, const struct cli *c, struct err *e)
 {
     struct validation *v = ctx;
-    struct console here = { 0 };
-    const struct notes elsewhere = console_notes(&here); /* of a process that says nothing else */
+    const struct notes images = console_notes(&v->s.console); /* of all processes, which say nothing else */
     struct valid_line l = { 0 };
     const struct way *x = ways;
     while (strcmp(x->command, c->command->name)) x++;
@@ -217,7 +215,7 @@ static int validate(void *ctx, const struct cli *c, struct err *e)
                               .top = v->score.top,
                               .view = x->view,
                               .seed = c->seed,
-                              .notes = leads ? NULL : &elsewhere,
+                              .notes = &images,
                               .group = group,
                               .per_image = count_image,
                               .progress = show_progress,

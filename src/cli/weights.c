@@ -1,7 +1,6 @@
 /* Commands that turn .weights files into others, or show what is in one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "cli/cli.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "core/text.h"
 #include "net/surgery.h"
 
 /* A net with its parameters, for inference. */
@@ -84,15 +84,14 @@ static int keep(const char *out, const char *old, int *kept, struct err *e)
 /* Whoever forgets OUT names the first of the weights there: other numbers at OUT stay, as OUT.old. */
 static int save_average(const struct session *s, const char *out, struct err *e)
 {
-    char old[PATH_MAX];
-    int kept = 0;
-    snprintf(old, sizeof old, "%s.old", out);
-    TRY(keep(out, old, &kept, e));
-    int rc = save(s, s->net, out, s->net->n, s->net->seen, e);
+    char *old = text_format("%s.old", out);
+    int kept = 0, rc = old ? keep(out, old, &kept, e) : fail(e, E_MEM, "no memory for a file name");
+    if (!rc) rc = save(s, s->net, out, s->net->n, s->net->seen, e);
     if (kept && (rc || same_bytes(out, old)))
         unlink(old);
     else if (kept)
         note(&s->notes, "average: what was in %.150s is now %.150s (OUT goes before the weights)", out, old);
+    mem_free(old);
     return rc;
 }
 

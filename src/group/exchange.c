@@ -49,14 +49,14 @@ int group_open(struct group **out, const volatile sig_atomic_t *stop, struct err
     if (!g->at) {
         rc = fail(e, E_MEM, "not enough memory to connect to the other processes");
         g->kind->abandon(g);
-    }
-    if (!rc && g->size > 1)
+    } else if (g->size > 1) {
         *out = g;
-    else if (!rc && processes > 1)
+    } else if (processes > 1) {
         rc = fail(e, E_ARG,
                   "started as one of %d processes, but MPI finds none of the others: start them by the "
                   "mpirun of the MPI that this program was built with",
                   processes);
+    }
     if (!*out) group_close(g);
     return rc;
 }

@@ -256,6 +256,12 @@ static int report(const struct evaluation *v, struct valid_line *l, struct err *
     return measure_compactness(v, l, e);
 }
 
+static int finish(struct evaluation *v, struct valid_line *l, struct err *e)
+{
+    TRY(join(v, e));
+    return report(v, l, e);
+}
+
 int evaluate(struct net *net, struct program *p, const struct dataset *d, const struct eval_options *o,
              struct valid_line *l, struct err *e)
 {
@@ -264,8 +270,7 @@ int evaluate(struct net *net, struct program *p, const struct dataset *d, const 
     int rc = evaluation_open(&v, e);
     if (!rc) rc = evaluate_all(&v, e);
     rc = group_agree(o->group, rc, e);
-    if (!rc) rc = join(&v, e);
-    if (!rc) rc = report(&v, l, e);
+    if (!rc) rc = group_agree(o->group, finish(&v, l, e), e);
     l->seconds = wall_clock() - start;
     evaluation_close(&v);
     return rc;

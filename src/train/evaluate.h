@@ -26,12 +26,13 @@ struct eval_options {
     const int *only; /* these samples only, in this order; NULL: all */
     int only_n;
     const struct notes *notes; /* for what the loader says of images; NULL: the net's */
-    struct group *group; /* whose processes each take a share of them, and all get the results; or NULL */
+    struct group *group; /* whose processes each take a share of them, and all get the results, or the error
+                            of one; or NULL */
     int (*per_image)(void *ctx, int sample, int label, const float *prob, int classes, struct err *);
     /* Sees the features the program keeps of every readable image, in order; may be NULL. */
     int (*per_feature)(void *ctx, int label, const real *features, struct err *);
-    void (*progress)(void *ctx, int done,
-                     int all); /* images of this process; after each mini-batch; may be NULL */
+    /* Sees how many images of this process are done, after each mini-batch; may be NULL. */
+    void (*progress)(void *ctx, int done, int all);
     void *ctx;
 };
 int evaluate(struct net *, struct program *, const struct dataset *, const struct eval_options *,

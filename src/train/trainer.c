@@ -410,7 +410,7 @@ static int validate(struct trainer *t, struct err *e)
                               .ctx = t->hooks->ctx };
     struct valid_line l = { .iteration = t->p.iteration, .epoch = epoch_of(t, t->net->seen) };
     TRY(group_agree(t->group, program_refresh(t->infer, e), e));
-    TRY(group_agree(t->group, evaluate(t->net, t->infer, t->valid, &o, &l, e), e));
+    TRY(evaluate(t->net, t->infer, t->valid, &o, &l, e));
     t->valid_seconds = l.seconds;
     keep_best(t, &l);
     if (!t->leads) return OK;

@@ -49,12 +49,9 @@ check "into a file: Darknet's lines" test "$(grep -cxE '[0-9]+\.[0-9]%: (ant|bee
 check "into a file: no escape codes" lacks out $'\033'
 check "flags of other Darknets" demo f_%02d.ppm -dont_show -mjpeg_port 8090
 check "flags of other Darknets: said once" grep -qx 'without effect here: -dont_show, -mjpeg_port' err
-if command -v script >/dev/null; then
-    script -qc "'$DARKNET' classifier demo mini.data mini.cfg $weights f_%02d.ppm -t 1" /dev/null </dev/null >tty.out 2>&1
+if on_terminal demo mini.data mini.cfg $weights f_%02d.ppm -t 1; then
     check "on a terminal: each frame clears the one before" test "$(grep -c $'^\033\[2J\033\[1;1H' tty.out)" = 5
     check "on a terminal: frames a second" test "$(grep -cE '^FPS:[0-9]+.$' tty.out)" = 5
-else
-    skip "a terminal: no script here"
 fi
 check "two videos" refuses 'unexpected argument' f_%02d.ppm f_%02d.ppm
 check "a video and a camera" refuses 'f_%02d.ppm contradicts -c 0' f_%02d.ppm -c 0

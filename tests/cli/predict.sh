@@ -31,17 +31,13 @@ check "letter_box=1: valid shows the net whole images" grep -q "^preprocessing: 
 valid >valid.out 2>/dev/null
 check "summary" grep -qE '^6 images: top 1: [01]\.[0-9]{6}, top 2: [01]\.[0-9]{6}, CE: [0-9.]+, compactness: [0-9.]+' valid.out
 check "a row per class" test "$(grep -cE '^(ant|bee|cow) +2 ' valid.out)" = 3
-if command -v script >/dev/null; then
-    for i in $(seq 50); do cat valid.list; done >many.list
-    sed "s|^valid.*|valid = $work/many.list|" mini.data >many.data
-    for command in valid valid10; do
-        script -qc "'$DARKNET' classifier $command many.data mini.cfg $weights" /dev/null </dev/null >tty.out 2>&1
-        check "$command on a terminal: how long it will take" grep -qE '[0-9]+/300 images, ETA 0:00:[0-9]+' tty.out
-        check "$command on a terminal: what it found begins on a new line" grep -qP '\e\[Kclass {20}' tty.out
-    done
-else
-    skip "a terminal: script (bsdutils) is not installed"
-fi
+for i in $(seq 50); do cat valid.list; done >many.list
+sed "s|^valid.*|valid = $work/many.list|" mini.data >many.data
+for command in valid valid10; do
+    on_terminal $command many.data mini.cfg $weights || continue
+    check "$command on a terminal: how long it will take" grep -qE '[0-9]+/300 images, ETA 0:00:[0-9]+' tty.out
+    check "$command on a terminal: what it found begins on a new line" grep -qP '\e\[Kclass {20}' tty.out
+done
 check "in a file: no progress" lacks valid.out ETA
 valid -v -confusion confusion.csv >verbose.out 2>/dev/null
 check "a line per image" test "$(grep -cE "^$work/img/[0-9]+_(ant|bee|cow).ppm, [012], [01]\.[0-9]{6}, [01]\.[0-9]{6}, $" verbose.out)" = 6
