@@ -21,7 +21,7 @@ esac
 packages() {
     case $1 in
     build) echo libdnnl-dev libstb-dev zlib1g-dev ;;
-    test) echo libdnnl-dev libstb-dev zlib1g-dev libcmocka-dev darknet dataset-fashion-mnist python3-numpy python3-venv wget pkg-config ;;
+    test) echo libdnnl-dev libstb-dev zlib1g-dev libcmocka-dev darknet dataset-fashion-mnist python3-numpy python3-venv wget pkg-config procps ;;
     data) echo dataset-fashion-mnist ;;
     demo) echo libdnnl-dev libstb-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox ;;
     rivals) echo python3-venv g++ ;;
